@@ -67,7 +67,9 @@ def shelf(tmp_path_factory):
             name: collection(name, HCOH(12, random_state=0)) for name in ("photos", "odd", "large", "many", "empty")
         }
         kinds["texts"] = collection("texts", HROH(16, n_components=64, random_state=0), embed="char_ngrams")
-        shown = [{"image": data_url(row.reshape(2, 3)), "price": i, "seen": {"at": [i]}} for i, row in enumerate(X[:30])]
+        shown = [
+            {"image": data_url(row.reshape(2, 3)), "price": i, "seen": {"at": [i]}} for i, row in enumerate(X[:30])
+        ]
         shown[1]["title"], shown[2]["text"] = "<b>Trail runner</b>", LONG
         kinds["photos"].upsert(range(30), X[:30], Y[:30], shown)
         labels = ["<i>one</i>" if y % 2 else "a/b, c" for y in range(len(ODD))]

@@ -30,8 +30,9 @@ def single_threaded_products(n_rows: int = MIN_ROWS) -> Iterator[None]:
         return
     with _lock:
         if not _n_inside:
-            _before = [library.get_num_threads() for library in _libraries()]
+            _before = []
             for library in _libraries():
+                _before.append(library.get_num_threads())
                 library.set_num_threads(1)
         _n_inside += 1
     try:

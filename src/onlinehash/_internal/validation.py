@@ -151,6 +151,8 @@ def as_column(values: Any, name: str, error: _Error) -> NDArray[Any] | list[Any]
     """
     if isinstance(values, (list, tuple)):
         return values if isinstance(values, list) else list(values)
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind not in "OT":
+        return values
     dtype = getattr(values, "dtype", np.dtype(object))
     column: Any = np.asarray(values.as_py()) if hasattr(values, "as_py") else _unwrap(values, name, error)
     if hasattr(column, "columns") and len(column.columns) == 1:
@@ -555,6 +557,8 @@ def check_ids(ids: Any) -> NDArray[Any] | list[Any]:
     if isinstance(column, np.ndarray):
         if column.ndim > 1:
             raise InvalidInputError(f"ids has shape {column.shape}; pass a 1-D array of integers or strings.")
+        if column.dtype == np.int64 and column.ndim == 1:
+            return column
         if column.dtype.kind in "iu":
             return _within_int64(column.ravel(), "ids", InvalidInputError)
         column = list(column.ravel())

@@ -45,7 +45,8 @@ def pack_signs(values: ArrayLike) -> Codes:
     >>> pack_signs([[1.5, -2.0, 0.0, -0.1]])
     array([[5]], dtype=uint8)
     """
-    values = _two_dimensional("values", values)
+    if type(values) is not np.ndarray or values.ndim != 2:
+        values = _two_dimensional("values", values)
     return np.packbits(values >= 0, axis=1, bitorder="little")
 
 

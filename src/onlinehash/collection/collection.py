@@ -311,17 +311,15 @@ class Collection:
             finally:
                 self._changes.release()
 
+    @contextmanager
     def _commit(
-        self,
-        write: Callable[[], Mapping[str, Any] | None],
-        settings: Mapping[str, Any],
-        changes: Changes | None = None,
-        then: Callable[[], None] | None = None,
-    ) -> None:
-        """Store a change and settings in one transaction, then apply it to what is in memory."""
+        self, settings: Mapping[str, Any], changes: Changes | None = None, then: Callable[[], None] | None = None
+    ) -> Iterator[None]:
+        """Store what the block writes, and settings, to which it may add, in one transaction; then change memory."""
         self._is_touched, changed = True, dict[str, Any]()
         with self._store.transaction():
-            for name, value in {**settings, **(write() or {})}.items():
+            yield
+            for name, value in settings.items():
                 if self._settings.get(name) != value:
                     changed[name] = value
             if changed:
@@ -333,7 +331,7 @@ class Collection:
                 self._settings[name] = value
         if then is not None:
             then()
-        self._searcher.apply(changes or Changes(), self._store.last_head())
+        self._searcher.apply(changes or Changes(), self._store.last)
         self._is_touched = False
 
     def _mend_engine(self) -> None:
@@ -345,13 +343,16 @@ class Collection:
 
     def _put_settings(self, settings: Mapping[str, Any]) -> None:
         """Write settings as a change of their own."""
-        self._commit(lambda: None, settings)
+        with self._commit(settings):
+            pass
 
     def _save_hasher(self) -> None:
         """Write the state of the hasher, unless the store has it."""
         with self._changing() as learner:
             if not learner.is_saved:
-                self._commit(lambda: learner.save(self._searcher.head.seq), {})
+                settings = dict[str, Any]()
+                with self._commit(settings):
+                    settings |= learner.save(self._searcher.head.seq)
 
     # ------------------------------------------------------------------ changing
 
@@ -436,7 +437,8 @@ class Collection:
                 new = inputs.payload_texts(payload, len(listed), single)
                 payloads = self._documents.kept(payloads, new)
             if vectors is None and labels is ...:
-                self._commit(lambda: self._store.put_payloads(seqs, payloads), settings)
+                with self._commit(settings):
+                    self._store.put_payloads(seqs, payloads)
                 return
             if vectors is None:
                 rows = self._store.vectors(seqs, self._settings["vector_dtype"])
@@ -493,24 +495,21 @@ class Collection:
                 rows, texts = self._store.vectors(seqs.tolist(), dtype), catalogue.label_texts(seqs)
                 learner.check_unlearns()
                 self._is_touched = True
-                learner.unlearn(rows, texts)
+                learner.learn(rows, texts, unlearn=True)
 
-            def write() -> dict[str, Any] | None:
+            with self._commit(settings, Changes(gone=seqs)):
                 self._store.delete(seqs.tolist(), names, at)
-                return learner.save(at) if unlearn else None
-
-            self._commit(write, settings, Changes(gone=seqs))
+                if unlearn:
+                    settings |= learner.save(at)
             if unlearn:
                 self._refresher.after_change()
             return len(seqs)
 
     def _new_names(self, vectors: Any) -> dict[str, Any]:
         """Return the feature names of vectors as a setting, if the collection has none yet."""
-        names, known = (
-            inputs.feature_names(vectors, self._settings.get("feature_names")),
-            "feature_names" in self._settings,
-        )
-        return {} if known or names is None else {"feature_names": names}
+        known = self._settings.get("feature_names")
+        names = inputs.feature_names(vectors, known)
+        return {} if known is not None or names is None else {"feature_names": names}
 
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""
@@ -524,7 +523,7 @@ class Collection:
             name_features(learner.hasher, settings["feature_names"])
         store, generation, head = self._store, self._searcher.generation, self._searcher.head
         version = learner.hasher.version_
-        codes = np.empty((0, 0), np.uint8) if generation is None else generation.codes(batch.vectors)
+        codes = np.empty((0, 0), np.uint8) if generation is None else generation.encode(batch.vectors, stored=True)
         first, last = head.seq + 1, head.seq + len(batch.ids)
         seqs = np.arange(first, last + 1)
         replaced = store.seqs(batch.ids)
@@ -532,19 +531,15 @@ class Collection:
         settings["label_kind"] = self._settings.get("label_kind") or inputs.label_type_of(batch.labels)
         if self._quality is not None:
             settings |= self._quality.record(self._settings, version, last)
-
-        def write() -> dict[str, Any] | None:
+        items, gone = ItemColumns(seqs, batch.ids, batch.labels), np.array(sorted(replaced.values()), np.int64)
+        with self._commit(settings, Changes(items, CodeColumns(seqs, codes), gone)):
             if replaced:
                 store.delete(list(replaced.values()), list(replaced), last)
             store.put(first, batch, version)
             if generation is not None:
                 store.put_codes(generation.number, seqs, codes)
-            return learner.save(last) if learner.is_due else None
-
-        gone = np.array(sorted(replaced.values()), np.int64)
-        self._commit(
-            write, settings, Changes(ItemColumns(seqs, batch.ids, batch.labels), CodeColumns(seqs, codes), gone)
-        )
+            if learner.is_due:
+                settings |= learner.save(last)
         self._refresher.after_change()
 
     def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
@@ -980,7 +975,7 @@ class Collection:
         if rescore is not None:
             check_choice("rescore", rescore, ("cosine", "l2"))
         request = SearchRequest(k if rescore is None else max(10 * k, 100), asymmetric=asymmetric)
-        parts = () if include is None else inputs.check_include(include)
+        parts = inputs.check_include(include) if include else ()
         among = self._ready(wait, labels, ids, where)
 
         def search() -> SearchResult:
@@ -1017,7 +1012,7 @@ class Collection:
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
         request = SearchRequest(radius=check_non_negative_int("radius", radius), max_results=max_results)
-        parts = () if include is None else inputs.check_include(include)
+        parts = inputs.check_include(include) if include else ()
         among = self._ready(wait, labels, ids, where)
 
         def search() -> SearchResult:
@@ -1224,10 +1219,9 @@ class Collection:
             n_items = len(self._searcher.catalogue)
             new = Learner(self._store, learner.make_other(hasher, self._settings["vector_dtype"], n_items, progress))
             name_features(new.hasher, self._settings.get("feature_names"))
-            settings = {DUE: True} if n_items else {}
-            self._commit(
-                lambda: new.save(self._searcher.head.seq), settings, then=partial(setattr, self, "_learner", new)
-            )
+            settings: dict[str, Any] = {DUE: True} if n_items else {}
+            with self._commit(settings, then=partial(setattr, self, "_learner", new)):
+                settings |= new.save(self._searcher.head.seq)
             number = self._refresher.ask() if n_items and new.version else None
         if wait and number is not None:
             self._refresher.wait(number)
@@ -1260,7 +1254,8 @@ class Collection:
                 self._put_settings(settings)
             else:
                 settings["indexes"] = [*known, path]
-                self._commit(lambda: self._store.database.create_index(keys), settings)
+                with self._commit(settings):
+                    self._store.database.create_index(keys)
 
     def drop_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
         """Drop the index of a path in the payload; filters by it work as before, slowly.
@@ -1277,7 +1272,8 @@ class Collection:
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
             settings["indexes"] = [name for name in known if name != path]
-            self._commit(lambda: self._store.database.drop_index(keys), settings)
+            with self._commit(settings):
+                self._store.database.drop_index(keys)
 
     def check(self, *, sample: int = 1000, progress: Progress = _silent) -> maintenance.CheckReport:
         """Verify everything that is stored, and return what is wrong.
@@ -1442,4 +1438,5 @@ class Collection:
         """Drop the new vectors of a migration under way; the collection stays as it is."""
         with self._changing():
             if "migration" in self._settings:
-                self._commit(lambda: self._store.end_migration(adopt=False), {"migration": None, "new_hasher": None})
+                with self._commit({"migration": None, "new_hasher": None}):
+                    self._store.end_migration(adopt=False)

@@ -125,11 +125,13 @@ class Refresher:
         if is_other and n_learned and not (self.is_building or self._is_wanted):
             self.ask()
             return
-        is_due = since >= policy if isinstance(policy, int) else policy == "auto" and since >= max(MIN_LEARNED, version)
-        if is_due:
+        if policy == "auto":
+            if since >= max(MIN_LEARNED, version):
+                self.ask()
+            elif since >= max(1.0, STALE_SHARE * n_learned):
+                self.ask(IDLE_SECONDS)
+        elif isinstance(policy, int) and since >= policy:
             self.ask()
-        elif self.is_stale():
-            self.ask(IDLE_SECONDS)
 
     def ask(self, delay: float = 0.0) -> int:
         """Ask for a refresh after a time without changes, and return its number."""
@@ -231,7 +233,7 @@ class Refresher:
             rows = self._store.stream(int(seqs[-1][-1]) if codes else 0, limit, dtype)
             if len(rows):
                 seqs.append(rows.seqs)
-                codes.append(generation.codes(rows.vectors))
+                codes.append(generation.encode(rows.vectors, stored=True))
                 self.n_encoded += len(rows)
             return len(rows) == limit
 
@@ -276,7 +278,7 @@ class Refresher:
             settings.update(new)
             del settings[DUE]
             generation = Generation(number, encoder, searcher.engine.to_device, world)
-            searcher.replace(generation, seqs, codes, self._store.last_head())
+            searcher.replace(generation, seqs, codes, self._store.last)
         except BaseException:
             searcher.is_torn = True
             raise

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from onlinehash._internal.validation import (
     as_array,
-    as_column,
     check_choice,
     check_feature_names,
     check_features,
@@ -64,7 +63,10 @@ def check_batch(ids: Any, vectors: Any, labels: Any, payload: Any, settings: Map
         return Batch([], np.empty((0, 0)), [], [])
     rows = check_vectors(vectors, len(listed), single, settings)
     texts = label_texts(labels, len(listed), single, settings.get("label_kind"))
-    return Batch(listed, rows, texts, payload_texts(payload, len(listed), single))
+    payloads: list[str | None] = [None] * len(listed)
+    if payload is not None:
+        payloads = payload_texts(payload, len(listed), single)
+    return Batch(listed, rows, texts, payloads)
 
 
 # ------------------------------------------------------------------ ids
@@ -172,8 +174,7 @@ def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) 
     """
     if labels is None:
         return [None] * n_rows
-    given = [labels] if single else as_column(labels, "y", InvalidLabelsError)
-    if isinstance(given, np.ndarray) and not given.ndim:
+    if not single and (isinstance(labels, (str, bytes, numbers.Number)) or getattr(labels, "ndim", None) == 0):
         raise InvalidLabelsError(
             f"labels={labels!r} is not a list or 1d array of {counted(n_rows, 'label')}, one per id; pass None for an "
             "id without."
@@ -219,8 +220,6 @@ def label_set(text: str | None) -> frozenset[Label]:
 
 def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     """Return the payload of every row as JSON."""
-    if payload is None:
-        return [None] * n_rows
     values = records([payload] if single else payload, n_rows)
     return [None if value is None else _payload_text(value, row) for row, value in enumerate(values)]
 

@@ -55,13 +55,21 @@ class Learner:
         """The version that a snapshot would have."""
         return self.hasher.version_
 
-    def learn(self, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
-        """Learn from rows as they are stored."""
-        rows, y = vectors.astype(np.float32, copy=False), None
+    def learn(self, vectors: NDArray[Any], labels: Sequence[str | None], *, unlearn: bool = False) -> None:
+        """Learn from rows as they are stored, or unlearn them, after which the state must be saved.
+
+        A supervised hasher leaves out rows without labels.
+        """
+        rows, y = vectors.astype(np.float32, copy=False), list[Any]()
         if self.hasher.supervised:
-            rows, y = _labelled(rows, labels)
-        if len(rows):
-            self.hasher.partial_fit(rows, y)
+            y = list(map(labels_of, filter(None, labels)))
+            if len(y) < len(rows):
+                rows = rows[[text is not None for text in labels]]
+        targets = y if tuple in set(map(type, y)) else np.array(y)
+        if len(rows) and unlearn:
+            cast(Any, self.hasher).unlearn(rows, targets)
+        elif len(rows):
+            self.hasher.partial_fit(rows, targets if self.hasher.supervised else None)
         self._n_unsaved_bytes += vectors.nbytes
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
         self.is_due = self._n_unsaved_bytes > wanted
@@ -81,12 +89,6 @@ class Learner:
                 f"unlearn=True, but {self.hasher!r} cannot unlearn; HROH can. To learn again from what is left, "
                 "delete, then call collection.change_hasher(...)."
             )
-
-    def unlearn(self, vectors: NDArray[Any], labels: Sequence[str | None]) -> None:
-        """Unlearn rows that were learned as they are stored; the state must be saved with that."""
-        rows, y = _labelled(vectors.astype(np.float32, copy=False), labels)
-        if len(rows):
-            cast(Any, self.hasher).unlearn(rows, y)
 
     @property
     def is_saved(self) -> bool:
@@ -128,14 +130,6 @@ class Learner:
             new = as_hasher(other)
         Learner(self._store, new).learn_stream(dtype, n_items, progress)
         return new
-
-
-def _labelled(rows: NDArray[np.float32], labels: Sequence[str | None]) -> tuple[NDArray[np.float32], Any]:
-    """Return the rows that have labels, and these."""
-    y: Any = list(map(labels_of, filter(None, labels)))
-    if len(y) < len(rows):
-        rows = rows[[text is not None for text in labels]]
-    return rows, y if tuple in set(map(type, y)) else np.array(y)
 
 
 def rows_per_chunk(store: SqlStore) -> int:

@@ -100,7 +100,8 @@ def _begin(
             own = type(now)(**now.get_params(deep=False)) if hasher is None else as_hasher(hasher)
             name = None if new is None else new.name
             settings = {"migration": {"embedder": name, "n_features": None}, "new_hasher": own.to_bytes().hex()}
-            collection._commit(collection._store.begin_migration, settings)
+            with collection._commit(settings):
+                collection._store.begin_migration()
             return new
         name = noted["embedder"]
         if new is not None and new.name != name:
@@ -236,7 +237,8 @@ class _Move:
             known = store.items_left(seqs)
             there = np.isin(seqs, known)
             settings = {"migration": {**noted, "n_features": new.shape[1]}}
-            self._collection._commit(lambda: store.put_new_vectors(known, new[there]), settings)
+            with self._collection._commit(settings):
+                store.put_new_vectors(known, new[there])
 
     # ------------------------------------------------------------------ hasher and codes
 
@@ -258,7 +260,7 @@ class _Move:
         limit = rows_per_chunk(self._store)
         while len(rows := self._store.stream(self._encoded_to, limit, self._dtype, NEW_STREAM)):
             self._seqs.append(rows.seqs)
-            self._codes.append(generation.codes(rows.vectors))
+            self._codes.append(generation.encode(rows.vectors, stored=True))
             self._encoded_to = int(rows.seqs[-1])
 
     def _swap(self) -> None:
@@ -287,18 +289,16 @@ class _Move:
             record = EncoderRecord(number, encoder.version, datetime.now(UTC), n_items, seconds)
             settings |= with_record(collection._settings, record)
 
-        def write() -> dict[str, Any]:
-            store.end_migration(adopt=True)
-            if encoder is not None:
-                store.put_generation(encoder.to_bytes(), seqs, codes)
-            return learner.save(searcher.head.seq)
-
         def take_over() -> None:
             collection._documents.given, collection._learner = self._embedder, learner
             if encoder is not None:
-                head = store.last_head()
+                head = store.last
                 generation = Generation(head.generation, encoder, searcher.engine.to_device, world)
                 searcher.replace(generation, seqs, codes, head)
 
-        collection._commit(write, settings, then=take_over)
+        with collection._commit(settings, then=take_over):
+            store.end_migration(adopt=True)
+            if encoder is not None:
+                store.put_generation(encoder.to_bytes(), seqs, codes)
+            settings |= learner.save(searcher.head.seq)
         collection._refresher.after_change()

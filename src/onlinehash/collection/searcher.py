@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.arrays import to_host
-from onlinehash._internal.threads import single_threaded_products
 from onlinehash.collection.engines import Engine
 from onlinehash.collection.inputs import label_set
 from onlinehash.collection.stores.sql import Changes, CodeColumns, Head, ItemColumns, Seqs, SqlStore
@@ -162,16 +161,16 @@ class Generation:
     to_device: Callable[[NDArray[Any]], Any] | None = None
     world: int = 0  # number of migrations before: queries must be made by the same embedding model
 
-    def encode(self, vectors: NDArray[Any], *, asymmetric: bool = False) -> Any:
-        """Return the codes of vectors, or real values for an asymmetric search, where the engine wants them."""
-        encode = self.encoder.encode_asymmetric if asymmetric else self.encoder.encode
-        with single_threaded_products(len(vectors)):
-            return encode(vectors if self.to_device is None else self.to_device(vectors))
+    def encode(self, vectors: NDArray[Any], *, asymmetric: bool = False, stored: bool = False) -> Any:
+        """Return the codes of vectors, or real values for an asymmetric search, where the engine wants them.
 
-    def codes(self, vectors: NDArray[Any]) -> Codes:
-        """Return the codes of vectors, to be stored."""
-        codes: Codes = self.encode(vectors)
-        return codes if self.to_device is None else to_host(codes)
+        Codes to be ``stored`` are on the host.
+        """
+        encode = self.encoder.encode_asymmetric if asymmetric else self.encoder.encode
+        if self.to_device is None:
+            return encode(vectors)
+        codes = encode(self.to_device(vectors))
+        return to_host(codes) if stored else codes
 
 
 class Hits(NamedTuple):
@@ -209,6 +208,8 @@ class Searcher:
         self.catalogue = Catalogue()
         self.generation: Generation | None = None
         self._index: Index | None = None  # of that generation; None if the engine lacks changes
+        self.version = 0
+        """Version of the encoder in use; 0 before the first."""
         self.head = Head()
         """Where the store stood when this followed it last."""
         self._lock = SharedLock()
@@ -219,11 +220,6 @@ class Searcher:
     def is_behind(self) -> bool:
         """Whether the engine lacks changes: :meth:`mend` is needed before a search."""
         return self.generation is not None and self._index is None
-
-    @property
-    def version(self) -> int:
-        """Version of the encoder in use; 0 before the first."""
-        return 0 if self.generation is None else self.generation.encoder.version
 
     @property
     def staleness(self) -> int:
@@ -280,6 +276,7 @@ class Searcher:
     def _switch(self, generation: Generation | None, index: Index | None, catalogue: Catalogue, head: Head) -> None:
         with self._lock.changing():
             self.generation, self._index, self.catalogue, self.head = generation, index, catalogue, head
+            self.version = 0 if generation is None else generation.encoder.version
             self.is_torn = False
         if generation is not None and index is not None:
             self.engine.keep(generation.number)

@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -94,12 +95,12 @@ class Encoder:
             if array is not None:
                 array.flags.writeable = False
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Number of input features."""
         return self.features.n_inputs or int(self.weights.shape[0])
 
-    @property
+    @cached_property
     def n_bits(self) -> int:
         """Length of the codes."""
         n_columns = int(self.weights.shape[1])
@@ -213,7 +214,8 @@ class Encoder:
         return f"<Encoder {name} version {self.version}: {self.n_features} features to {self.n_bits} bits>"
 
     def _check(self, X: ArrayLike) -> NDArray[Any]:
-        check_feature_names(X, self.feature_names)
+        if type(X) is not np.ndarray:
+            check_feature_names(X, self.feature_names)
         return check_features(X, n_features=self.n_features, owner=type(self).__name__, on_device=True)
 
     def _on_device_of(self, X: Any) -> DeviceEncoder:

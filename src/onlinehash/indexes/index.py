@@ -44,6 +44,8 @@ class Index(ABC):
     array([[10, 30]])
     """
 
+    _check_codes = staticmethod(check_codes)
+
     def __init__(self, n_bits: int) -> None:
         self.n_bits = check_n_bits(n_bits)
 
@@ -85,7 +87,7 @@ class Index(ABC):
         ids : array-like of int, shape (n_items,), optional
             Distinct. By default, items are numbered from the largest id + 1.
         """
-        packed = self._check_codes(codes)
+        packed = self._check_codes(codes, self.n_bits)
         self._put(packed, self._new_ids(len(packed)) if ids is None else check_different_ids(ids, len(packed)))
 
     def delete(self, ids: ArrayLike) -> None:
@@ -126,7 +128,7 @@ class Index(ABC):
         k = check_positive_int("k", k)
         among = None if ids is None else check_id_filter(ids)
         if not asymmetric:
-            return self._search(self._check_codes(codes), k, among)
+            return self._search(self._check_codes(codes, self.n_bits), k, among)
         return self._search_asymmetric(self._check_values(codes), k, among)
 
     def range_search(
@@ -148,7 +150,10 @@ class Index(ABC):
         result : SearchResult
             Ids and distances as lists of one array per query, nearest first, ties by id.
         """
-        queries, radius = self._check_codes(codes), min(check_non_negative_int("radius", radius), self.n_bits)
+        queries, radius = (
+            self._check_codes(codes, self.n_bits),
+            min(check_non_negative_int("radius", radius), self.n_bits),
+        )
         among = None if ids is None else check_id_filter(ids)
         if max_results is None:
             found = self._range_search(queries, radius, among)
@@ -162,9 +167,6 @@ class Index(ABC):
         return SearchResult([ids for ids, _ in found], [distances for _, distances in found])
 
     # ------------------------------------------------------------------ for subclasses
-
-    def _check_codes(self, codes: ArrayLike) -> Codes:
-        return check_codes(codes, self.n_bits)
 
     def _new_ids(self, n_items: int) -> Ids:
         first = self._next_id()
@@ -207,7 +209,7 @@ def check_item_ids(ids: ArrayLike) -> Ids:
 
 def check_different_ids(ids: ArrayLike, n_codes: int | None = None) -> Ids:
     """Return ids as a new array of int64, checked to be distinct, and one per code."""
-    array = check_item_ids(ids)
+    array = ids if type(ids) is np.ndarray and ids.dtype == np.int64 and ids.ndim == 1 else check_item_ids(ids)
     if not rising(array) and not rising(np.sort(array)):
         raise InvalidInputError("ids contains an id twice; pass every id once.")
     if n_codes is not None and len(array) != n_codes:

@@ -223,8 +223,9 @@ class SqlStore:
         self.database = database
         self.readonly, self.file = database.readonly, database.file
         self._head: dict[str, int] = {}  # in a transaction: the counters that it will write
-        self._last: Head | None = None  # that this has written, in an epoch of the database
-        self._epoch = 0
+        self.last = Head()
+        """The counters that the last transaction has written."""
+        self._epoch = -1  # of the database, at that transaction
 
     def close(self) -> None:
         """Release the database; the store cannot be used again."""
@@ -236,15 +237,12 @@ class SqlStore:
     def transaction(self) -> Iterator[None]:
         """Apply all changes of the block, durably, or none."""
         with self.database.transaction():
-            self._head, self._last = self.last_head()._asdict(), None
+            known = self._epoch == self.database.epoch  # nobody else has written since
+            self._head, self._epoch = (self.last if known else self.head())._asdict(), -1
             yield
             self._head["n_changes"] += 1
             self._write_setting("head", list(self._head.values()))
-        self._last, self._epoch = Head(**self._head), self.database.epoch
-
-    def last_head(self) -> Head:
-        """Return the counters that the last transaction has written, from memory while nobody else can write."""
-        return self._last if self._last is not None and self._epoch == self.database.epoch else self.head()
+        self.last, self._epoch = Head(**self._head), self.database.epoch
 
     def snapshot(self) -> AbstractContextManager[None]:
         """See one moment of the store in all reads of the block."""

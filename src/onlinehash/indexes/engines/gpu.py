@@ -108,11 +108,12 @@ class GpuIndex(FlatIndex):
 
     # ------------------------------------------------------------------ codes
 
-    def _check_codes(self, codes: ArrayLike) -> Any:
+    @staticmethod
+    def _check_codes(codes: Any, n_bits: int | None = None, *, on_device: bool = True) -> Any:
         if not is_on_device(codes):
-            return check_codes(codes, self.n_bits)
+            return check_codes(codes, n_bits)
         packed = codes if isinstance(codes, cupy.ndarray) else cupy.from_dlpack(codes)
-        return check_codes(packed, self.n_bits, on_device=True)
+        return check_codes(packed, n_bits, on_device=on_device)
 
     def _check_values(self, values: ArrayLike) -> QueryValues:
         return check_query_values(to_host(values) if is_on_device(values) else values, self.n_bits)
