@@ -236,8 +236,9 @@ class FlatIndex(Index):
         if n_queries <= size:
             ids, distances = search(0)
         else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                found = list(pool.map(search, range(0, n_queries, size)))
+            with ThreadPoolExecutor(n_threads) as pool:  # starts no thread before it is given something
+                in_turn: Any = pool.map if n_threads > 1 else map
+                found = list(in_turn(search, range(0, n_queries, size)))
             ids, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
         if ids.size and ids[0, -1] == NO_ID and distances[0, -1] >= FAR:  # as many for every query
             n_found = int(np.count_nonzero(distances[0] < FAR))
