@@ -72,7 +72,8 @@ class Centring:
 
     def learn(self, X: Features, out: Features) -> None:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
-        _check_fit(X, self.mean, out)
+        if X.shape[1] != len(self.mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
+            raise _misfit(X, self.mean, out)
         if not _centre(read_only(X), read_only(self.mean), out):
             _scale_odd(out[: len(X), : X.shape[1]])
 
@@ -109,7 +110,8 @@ class RunningCentring:
     def learn(self, X: Features, out: Features, weights: NDArray[np.float64] | None = None) -> None:
         """Update the mean row by row, and write the centred rows to the head of ``out``; weights repeat rows."""
         n_rows, n_features = X.shape
-        _check_fit(X, self.mean, out)
+        if n_features != len(self.mean) or len(out) < n_rows or out.shape[1] < n_features:
+            raise _misfit(X, self.mean, out)
         if weights is None:
             shares = 1.0 / np.arange(self.n_seen + 1.0, self.n_seen + n_rows + 0.5)
             self.n_seen += n_rows
@@ -159,13 +161,12 @@ def make_features(preprocess: Any, n_features: int, dtype: DTypeLike = np.float6
     return Centring(mean)
 
 
-def _check_fit(X: Features, mean: NDArray[np.float64], out: Features) -> None:
-    """Raise if shapes do not fit: compiled loops do not check."""
-    if X.shape[1] != len(mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
-        raise InvalidInputError(
-            f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the "
-            "mean has one value per feature, and the output holds all rows."
-        )
+def _misfit(X: Features, mean: NDArray[np.float64], out: Features) -> InvalidInputError:
+    """Return the error of shapes that do not fit: compiled loops do not check."""
+    return InvalidInputError(
+        f"X of shape {X.shape}, a mean of shape {mean.shape} and an output of shape {out.shape} do not fit; the mean "
+        "has one value per feature, and the output holds all rows."
+    )
 
 
 def _scale_odd(rows: Features) -> None:

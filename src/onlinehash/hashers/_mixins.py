@@ -88,14 +88,14 @@ class BatchHasher(OnlineHasher):
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         rows = np.concatenate([self._waiting_rows, self._preprocessed(X)])
-        labels = [*self._waiting_labels, *([] if targets is None else np.asarray(targets).tolist())]
+        labels = np.array([*self._waiting_labels, *([] if targets is None else np.asarray(targets).tolist())])
         size = self._batch_rows()
         whole = len(rows) - len(rows) % size
         for start in range(0, whole, size):
             batch = slice(start, start + size)
             with single_threaded_products(size):
-                self._learn_batch(rows[batch], np.array(labels[batch]))
-        self._waiting_rows, self._waiting_labels = rows[whole:].copy(), labels[whole:]
+                self._learn_batch(rows[batch], labels[batch])
+        self._waiting_rows, self._waiting_labels = rows[whole:].copy(), labels[whole:].tolist()
 
     def _is_waiting(self) -> bool:
         return len(self._waiting_rows) > 0 and not self.whole_batches

@@ -136,13 +136,13 @@ class MIHash(WithNumberedClasses, LinearHasher):
     def _numbered(self, targets: Targets) -> NDArray[np.int64]:
         """Return the numbers of the labels of every row, padded to the largest label set so far."""
         assert targets is not None
-        sets = targets if isinstance(targets, LabelSets) else [(label,) for label in targets.tolist()]
-        wider = max(map(len, sets), default=0) - self._item_labels.shape[1]
+        sets = targets if isinstance(targets, LabelSets) else targets[:, None].tolist()
+        sizes = np.array([len(labels) for labels in sets], int)
+        wider = sizes.max(initial=0) - self._item_labels.shape[1]
         if wider > 0:
             self._item_labels = np.pad(self._item_labels, ((0, 0), (0, wider)), constant_values=NO_LABEL)
         rows = np.full((len(sets), self._item_labels.shape[1]), NO_LABEL)
-        for row, labels in zip(rows, sets, strict=True):
-            row[: len(labels)] = self._number(labels)
+        rows[np.arange(rows.shape[1]) < sizes[:, None]] = self._number(label for labels in sets for label in labels)
         return rows
 
     def _uniforms(self, first: int, n: int) -> NDArray[np.float64]:
