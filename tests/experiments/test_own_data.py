@@ -156,7 +156,7 @@ def test_a_ranking_longer_than_the_database_is_cut_and_named_so(rows):
             "nan at row 3, feature 1",
         ),
         (lambda X, y: {"X": X * 1e300, "y": y}, InvalidInputError, "too large for float32"),
-        (lambda X, y: {"X": X[:, 0], "y": y}, InvalidInputError, "Expected a 2D array"),
+        (lambda X, y: {"X": X[:, 0], "y": y}, FileFormatError, "use a 2D array"),
         (lambda X, y: {"X": X[:0], "y": y[:0]}, FileFormatError, "has no rows"),
     ],
 )

@@ -135,7 +135,7 @@ def test_the_command_line_takes_a_class_and_a_module(module):
     assert learned.exit_code == 0, learned.output
     del HASHERS["own"], sys.modules["own_hashers"]
     refused = runner.invoke(app, ["ingest", "items.npz", "--into", "items.oh"])
-    assert (refused.exit_code, "give --import MODULE, the module that registers it" in refused.output) == (1, True)
+    assert (refused.exit_code, "is not registered here; import the module" in refused.output) == (1, True)
     added = runner.invoke(app, ["ingest", "items.npz", "--into", "items.oh", "--import", "own_hashers"])
     assert added.exit_code == 0, added.output
     encoded = runner.invoke(app, ["encode", "own.oh", "items.npz", "--out", "codes.npy", "--import", "own_hashers"])
