@@ -93,7 +93,9 @@ class Application:
         self._prefix, self._numbers = token_hex(6), count(1)
         listed = [*self._routes(), *make_pages()]
         self._router = Router(listed, redirect_slashes=False, lifespan=self._lifespan, default=_nowhere)
-        self._endpoints = {one.path: one.app for one in listed if isinstance(one, Route) and not one.param_convertors}
+        self._endpoints = {
+            one.path: one.app for one in listed[::-1] if isinstance(one, Route) and not one.param_convertors
+        }
 
     def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
         """Replace the API keys: those of all collections, or of each by name.
