@@ -12,7 +12,7 @@ from uuid import uuid4
 import httpx
 import numpy as np
 import pytest
-from tests.service.running import X, Y, make, running
+from tests.service.running import X, Y, make, running, serving_here
 from tests.thorough import times
 from typer.testing import CliRunner
 
@@ -133,9 +133,9 @@ def test_a_full_disk_refuses_and_loses_nothing(path):
 
 def test_a_reader_follows_the_writer(path):
     with (
-        running(make(path, 20)) as server,
+        serving_here(make(path, 20)) as url,
         running(path, "--readonly") as follower,
-        Client(server.url) as writer,
+        Client(url) as writer,
         Client(follower.url) as reader,
     ):
         writer.upsert(500, X[100], 1)
