@@ -1,4 +1,4 @@
-"""Filters, lists and pages over HTTP: what a client gets is what the collection gives."""
+"""Filters and lists over HTTP: what a client gets is what the collection gives."""
 
 import asyncio
 
@@ -48,24 +48,13 @@ def test_a_client_filters_lists_counts_and_deletes(served):
     assert client.count() == 96
 
 
-def test_results_carry_what_is_included_and_pages_follow(served):
+def test_results_carry_what_is_included(served):
     client, collection = served
     options = {"where": WHERE, "include": ["labels", "payload", "vectors"]}
     ours, theirs = client.search(X[0], 4, **options), collection.search(X[0], 4, **options)
-    assert (ours.ids, ours.labels, ours.payload, ours.cursor) == (
-        theirs.ids,
-        theirs.labels,
-        theirs.payload,
-        theirs.cursor,
-    )
+    assert (ours.ids, ours.labels, ours.payload) == (theirs.ids, theirs.labels, theirs.payload)
     assert np.array_equal(ours.vectors, theirs.vectors)
-    found, page = list(ours.ids), ours
-    while page.cursor:
-        page = client.search(X[0], 4, where=WHERE, after=page)
-        found += page.ids
-    assert found == collection.search(X[0], 100, where=WHERE).ids
-    with pytest.raises(InvalidInputError, match="not a page that another follows"):
-        client.search(X[0], 4, after=page)
+    assert client.search(X[0], 100, where=WHERE).ids == collection.search(X[0], 100, where=WHERE).ids
     body = {"by_id": [3, 4], "k": 4, "include": ["payload"]}
     like = httpx.post(f"{client._http.base_url}/api/v1/search", json=body).json()
     assert [len(row) for row in like["payload"]] == [4, 4]
@@ -88,7 +77,6 @@ def test_what_is_wrong_is_refused_with_the_rule(served):
         (lambda: client.search(X[0], where={"a": {"$near": 1}}), "unknown operator"),
         (lambda: client.count({}), "has no condition"),
         (lambda: list(client.items(after="x", chunk=10)), "ids holds str"),
-        (lambda: client.search(X[0], after="1:2:1000000:1"), "limit of this service"),
         (lambda: client.search(X[0], include=["code"]), "include"),
         (client.delete, "ids or where"),
         (lambda: client.drop_index("b"), "no index of 'b'"),
@@ -113,18 +101,16 @@ def test_a_filter_may_be_long(served):
     assert len(list(client.items(where=long, chunk=20))) == 50
 
 
-def test_concurrent_searches_keep_their_filters_pages_and_parts(served):
+def test_concurrent_searches_keep_their_filters_and_parts(served):
     client, collection = served
-    first = collection.search(X[0], 3)
     kinds = [
         {},
         {"where": WHERE},
         {"include": ["labels", "payload", "vectors"]},
-        {"after": first.cursor},
         {"labels": [int(Y[0])]},
         {"asymmetric": True},
     ]
-    asked = [(X[0] if "after" in options else X[i % 50], options) for i, options in enumerate(kinds * 20)]
+    asked = [(X[i % 50], options) for i, options in enumerate(kinds * 20)]
 
     async def ask():
         async with AsyncClient(str(client._http.base_url)) as several:
@@ -135,7 +121,7 @@ def test_concurrent_searches_keep_their_filters_pages_and_parts(served):
     assert listed == [item.id for item in collection.items(where=WHERE)]
     for (x, options), ours in zip(asked, found, strict=True):
         theirs = collection.search(x, 3, **options)
-        for name in ("ids", "distances", "cursor", "labels", "payload", "version"):
+        for name in ("ids", "distances", "labels", "payload", "version"):
             assert getattr(ours, name) == getattr(theirs, name), (name, options)
 
 
@@ -143,17 +129,10 @@ def test_several_queries_carry_their_parts_and_limits_hold(served):
     client, collection = served
     options = {"where": WHERE, "include": ["labels", "payload", "vectors"]}
     ours, theirs = client.search(X[:20], 3, **options), collection.search(X[:20], 3, **options)
-    assert (ours.ids, ours.labels, ours.payload, ours.cursor) == (
-        theirs.ids,
-        theirs.labels,
-        theirs.payload,
-        theirs.cursor,
-    )
+    assert (ours.ids, ours.labels, ours.payload) == (theirs.ids, theirs.labels, theirs.payload)
     assert all(np.array_equal(a, b) for a, b in zip(ours.vectors, theirs.vectors, strict=True))
     body = {"vectors": X[:2].tolist(), "radius": 12, "include": ["vectors"]}
     answer = httpx.post(f"{client._http.base_url}/api/v1/search", json=body)
     assert answer.status_code == 422 and "limit of this service" in answer.json()["detail"]
     within = client.range_search(X[:2], 12, include=["vectors"])  # one query at a time
     assert within.ids == collection.range_search(X[:2], 12).ids
-    with pytest.raises(InvalidInputError, match="one vector or document"):
-        client.search(X[:2], 3, after=ours[0])

@@ -394,14 +394,14 @@ class Collection:
             if documents is not None and embedder != self._settings.get("embedder"):
                 vectors, payload = self._documents.columns(*given)
             settings = {} if checkpoint is None else inputs.checkpoint_settings(checkpoint)
+            if type(vectors) is not np.ndarray:
+                settings |= self._new_names(vectors)
             batch = inputs.check_batch(ids, vectors, labels, payload, self._settings)
             if not batch.ids:
                 self._put_settings(settings)
                 return
             if self._quality is not None:
                 self._quality.search(self._searcher, batch)
-            if type(vectors) is not np.ndarray:
-                settings |= self._new_names(vectors)
             self._put(learner, batch, settings)
 
     def update(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._internal.arrays import to_host
+from onlinehash._internal.arrays import is_on_device, to_host
 from onlinehash.collection.engines import Engine
 from onlinehash.collection.inputs import label_set
 from onlinehash.collection.stores.sql import Changes, CodeColumns, Head, ItemColumns, Seqs, SqlStore
@@ -170,7 +170,7 @@ class Generation:
         if self.to_device is None:
             return encode(vectors)
         codes = encode(self.to_device(vectors))
-        return to_host(codes) if stored else codes
+        return to_host(codes) if stored and is_on_device(codes) else codes
 
 
 class Hits(NamedTuple):

@@ -188,6 +188,7 @@ def parse_plan(name: str, content: dict[str, Any]) -> Plan:
     methods = content["methods"]
     if not isinstance(methods, dict) or not methods:
         raise FileFormatError(f"methods={methods!r} is not a table of methods; write [methods.HCOH].")
+    _check_dataset(content)
     runs: list[Run] = []
     for method, settings in methods.items():
         try:
@@ -264,8 +265,7 @@ def _spelled(hasher: str) -> str:
     return f"{own.__module__}:{own.__qualname__}"
 
 
-def _check_shared(shared: dict[str, Any]) -> None:
-    """Check the shared settings, except stream options, which StreamOptions checks."""
+def _check_dataset(shared: dict[str, Any]) -> None:
     dataset, labels = _text("dataset", shared["dataset"]), shared.get("labels")
     if is_file_name(dataset):
         find_dataset(dataset, None if labels is None else _text("labels", labels))
@@ -278,6 +278,11 @@ def _check_shared(shared: dict[str, Any]) -> None:
             f"{UnknownNameError.among('data set', dataset, dataset_names())} A file of your own ends in .npy, .npz, "
             ".csv, .jsonl or .parquet."
         )
+
+
+def _check_shared(shared: dict[str, Any]) -> None:
+    """Check the shared settings, except stream options, which StreamOptions checks."""
+    _check_dataset(shared)
     for setting, choices in _CHOICES.items():
         check_choice(setting, shared.get(setting, choices[0]), choices)
     if "precision_at" in shared:
