@@ -41,8 +41,8 @@ class MatFile(NpzFile):
                 y = np.concatenate([np.ravel(arrays[labels]) for _, labels in layout])
                 return checked_content(X, y, (), path, f"{path.name}, not verified: no digest of it is published")
         raise FileFormatError(
-            f"{path} holds {', '.join(sorted(arrays)) or 'no arrays'}, not the features and labels of its authors; save "
-            f"yours with numpy.savez('{path.stem}.npz', X=features, y=labels)."
+            f"{path} holds {', '.join(sorted(arrays)) or 'no arrays'}, not the features and labels of its authors; "
+            f"save yours with numpy.savez('{path.stem}.npz', X=features, y=labels)."
         )
 
 
