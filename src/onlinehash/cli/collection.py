@@ -94,7 +94,7 @@ def search(
         else:
             check_rows(Path(queries))
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
-        filters: dict[str, Any] = {"labels": _typed(label, collection.label_kind) if label else None, "where": where}
+        filters: dict[str, Any] = {"labels": _typed(label, collection.label_type) if label else None, "where": where}
         with named(queries or "--by-id"):
             if radius is not None:
                 found = list(collection.range_search(X, radius, **filters))
@@ -211,7 +211,7 @@ def export(
         if as_codes:
             n_items = export_codes(collection, out)
         else:
-            some: dict[str, Any] = {"labels": _typed(label, collection.label_kind) if label else None, "where": where}
+            some: dict[str, Any] = {"labels": _typed(label, collection.label_type) if label else None, "where": where}
             n_items = export_items(collection, out, **some, skip_damaged=skip_damaged, progress=progress)
     note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
 

@@ -447,7 +447,7 @@ class Collection:
                 rows = inputs.check_vectors(vectors, len(listed), single, self._settings)
             texts = self._searcher.catalogue.label_texts(np.array(seqs, np.int64))
             if labels is not ...:
-                texts = inputs.label_texts(labels, len(listed), single, self.label_kind)
+                texts = inputs.label_texts(labels, len(listed), single, self.label_type)
             self._put(learner, Batch(listed, rows, texts, payloads), settings)
 
     def delete(
@@ -528,7 +528,7 @@ class Collection:
         seqs = np.arange(first, last + 1)
         replaced = store.seqs(batch.ids)
         settings |= {"n_features": batch.vectors.shape[1], "id_type": type(batch.ids[0]).__name__}
-        settings["label_kind"] = self._settings.get("label_kind") or inputs.label_type_of(batch.labels)
+        settings["label_type"] = self._settings.get("label_type") or inputs.label_type_of(batch.labels)
         if self._quality is not None:
             settings |= self._quality.record(self._settings, version, last)
         items, gone = ItemColumns(seqs, batch.ids, batch.labels), np.array(sorted(replaced.values()), np.int64)
@@ -599,10 +599,10 @@ class Collection:
         return id_type
 
     @property
-    def label_kind(self) -> str | None:
+    def label_type(self) -> str | None:
         """Type of the labels, "int" or "str"; None before the first."""
-        label_kind: str | None = self._setting("label_kind")
-        return label_kind
+        label_type: str | None = self._setting("label_type")
+        return label_type
 
     @property
     def n_features(self) -> int | None:

@@ -62,7 +62,7 @@ def check_batch(ids: Any, vectors: Any, labels: Any, payload: Any, settings: Map
     if not listed:
         return Batch([], np.empty((0, 0)), [], [])
     rows = check_vectors(vectors, len(listed), single, settings)
-    texts = label_texts(labels, len(listed), single, settings.get("label_kind"))
+    texts = label_texts(labels, len(listed), single, settings.get("label_type"))
     payloads: list[str | None] = [None] * len(listed)
     if payload is not None:
         payloads = payload_texts(payload, len(listed), single)
@@ -271,7 +271,7 @@ def check_include(include: Any) -> tuple[str, ...]:
 def search_filter(labels: Any, ids: Iterable[Id] | None, where: Any, settings: Mapping[str, Any]) -> SearchFilter:
     """Return the filters of a search, checked."""
     return SearchFilter(
-        None if labels is None else list(dict.fromkeys(_wanted_labels(labels, settings.get("label_kind")))),
+        None if labels is None else list(dict.fromkeys(_wanted_labels(labels, settings.get("label_type")))),
         None if ids is None else check_item_ids(ids, settings.get("id_type"), repeated=True),
         None if where is None else parse_where(where),
     )

@@ -115,10 +115,10 @@ def import_chunks(
 
 def _upsert(collection: Collection, path: str | os.PathLike[str], rows: Chunk) -> None:
     """Store some rows; if they are refused, name the faulty one."""
-    chunk = rows.typed(collection.id_type, collection.label_kind)
+    chunk = rows.typed(collection.id_type, collection.label_type)
     if chunk.documents is not None and collection.id_type == "str":
         chunk = replace(chunk, ids=integers_as_text(chunk.ids or ()))
-    if chunk.documents is not None and collection.label_kind == "str" and chunk.labels is not None:
+    if chunk.documents is not None and collection.label_type == "str" and chunk.labels is not None:
         chunk = replace(chunk, labels=integers_as_text(chunk.labels))
     try:
         vectors = chunk.vectors if chunk.documents is None else None
@@ -184,7 +184,7 @@ def export_items(
             for problem in problems:
                 _log.warning("Left out of %s: %s", path, problem)
         items = readable_items(found.rows, found.read, [] if skip_damaged else None)
-        tables.write(path, _chunks(items, n_items, progress), n_rows=n_items, label_type=collection.label_kind)
+        tables.write(path, _chunks(items, n_items, progress), n_rows=n_items, label_type=collection.label_type)
     return n_items
 
 
