@@ -234,7 +234,7 @@ def readable_items(
                     yield read([seq])
                 except FileFormatError as error:
                     problem = _problem(error)
-                    problems.append(problem if repr(id) in problem else f"item {id!r}: {problem}")
+                    problems.append(problem if f"item {id!r}" in problem else f"item {id!r}: {problem}")
 
 
 def _problem(error: OnlineHashError) -> str:

@@ -32,6 +32,12 @@ class Deadline:
         self.end = monotonic() + seconds
 
 
+def too_long() -> Problem:
+    """Return the problem of a request whose time is up."""
+    rule = "timeout: this took longer than the limit of this service; send fewer queries at a time."
+    return Problem(422, "over-limit", rule, field="timeout")
+
+
 class Executor:
     """A thread pool with a limit on ``n_waiting``, the number of requests that run or wait."""
 
@@ -70,8 +76,7 @@ class Executor:
             if left is not None and left.done():
                 raise ClientDisconnect
             if receive is not None and job.running():
-                rule = "timeout: this took longer than the limit of this service; send fewer queries at a time."
-                raise Problem(422, "over-limit", rule, field="timeout")
+                raise too_long()
             raise Problem(503, "busy", "No answer in time, since others were before; try again later.", headers=LATER)
         finally:
             self.n_waiting -= 1

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from onlinehash.collection import Codewords, History, Item, ItemMap, ItemPage, Stats
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.service import requests as ask
-from onlinehash.service.executors import Deadline
+from onlinehash.service.executors import Deadline, too_long
 from onlinehash.service.limits import Limits, check_limit
 from onlinehash.service.media import IMAGES, open_image, read_image
 from onlinehash.service.problems import Problem, about, invalid
@@ -314,7 +314,7 @@ def _find(
     parts: list[SearchResult] = []
     for start in range(0, len(queries), size):
         if monotonic() > deadline.end:
-            raise TimeoutError  # nobody waits any more
+            raise too_long()
         parts.append(search(queries[start : start + size]))
         if size < len(queries):
             n_hits += sum(map(len, parts[-1].ids))
