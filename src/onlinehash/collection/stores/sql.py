@@ -79,7 +79,7 @@ def checksum(*fields: object, content: Any = b"") -> int:
     """
     if not isinstance(content, (bytes, memoryview)):
         return -1
-    return crc32(content, crc32("\x1f".join(map(str, fields)).encode()))
+    return crc32(content, crc32(ascii(fields).encode()))  # the same in every version of Python
 
 
 def to_blobs(vectors: NDArray[Any]) -> list[bytes]:
@@ -368,7 +368,7 @@ class SqlStore:
 
     def _checked_items(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         for id, seq, labels, found in rows:
-            if crc32(f"{id}\x1f{seq}\x1f{labels}".encode()) != found:  # checksum(), without a call for every item
+            if crc32(ascii((id, seq, labels)).encode()) != found:  # checksum(), without a call for every item
                 raise self.database.damage(f"item {id!r} does not match its checksum")
         return rows
 
