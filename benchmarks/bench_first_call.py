@@ -33,7 +33,7 @@ _CALLS = {  # what is imported and made before, and the call
         "demo(Path('demo'), 0, False)",
     ),
 }
-_BARS = {"numba": None, "partial_fit": 2, "search": 2, "demo": 6}
+_BARS = {"numba": None, "partial_fit": 4, "search": 4, "demo": 6}
 _NAMES = {
     "numba": "a loop that does nothing, compiled by numba",
     "partial_fit": "first HCOH.partial_fit, 64 bits",

@@ -22,7 +22,7 @@ from onlinehash.collection.documents import Documents
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
 from onlinehash.collection.finder import Cursor, Finder, Queries
-from onlinehash.collection.generations import DUE, Refresher, check_refresh
+from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, name_features
 from onlinehash.collection.migration import Migration, Pairs
@@ -44,6 +44,7 @@ from onlinehash.hashers import HASHERS, OnlineHasher, load_hasher
 from onlinehash.types import Codes, Progress, SearchResult
 
 _log = logging.getLogger(__name__)
+_DISTANCES_AT_ONCE = 2_000_000  # computed in about a millisecond
 
 T = TypeVar("T")
 
@@ -1022,6 +1023,19 @@ class Collection:
             return result[0] if queries.single else result
 
         return self._in_step(search)
+
+    def searches_at_once(self, n_queries: int) -> bool:
+        """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.
+
+        Parameters
+        ----------
+        n_queries : int
+        """
+        searcher = self._searcher
+        waits = self._closed or self._store.readonly or self._is_touched or searcher.is_torn
+        in_memory = searcher.generation is not None and searcher.engine.kind == "memory"
+        is_small = n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
+        return in_memory and is_small and not waits and not self._refresher.is_stale(FAR_SHARE)
 
     def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:
         """Bring memory up to date, and return the filters."""

@@ -30,6 +30,7 @@ QUERIES_PER_SCAN = 64  # between two looks at the deadline
 HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
 LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
+MAX_SHORT_K = 100
 _COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 
 
@@ -243,7 +244,15 @@ class SearchAnswer(Struct, omit_defaults=True):
     vectors: Annotated[list[list[list[float]]] | None, about("If included.")] = None
 
 
-@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True)
+def _is_short(service: Service, request: SearchRequest) -> bool:
+    """Return whether a search is by codes alone, and over before a thread would have taken it."""
+    reads = request.where or request.ids or request.labels or request.rescore or request.include
+    if request.vectors is None or reads or request.asymmetric or request.radius is not None:
+        return False
+    return (request.k or 0) <= MAX_SHORT_K and service.collection.searches_at_once(len(request.vectors))
+
+
+@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
 def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
     """Find the nearest items of vectors, documents, an image or stored items, exactly.
 

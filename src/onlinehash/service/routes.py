@@ -27,6 +27,7 @@ from onlinehash.service.requests import JSON, NPY, decode
 
 MAX_RECENT_CHANGES = 128
 MAX_KEY_CHARACTERS = 128  # of an idempotency key
+MAX_SHORT_BODY = 1 << 14  # bytes that are decoded in no time
 _RESERVED = "service/"
 _CHANGES = f"{_RESERVED}changes"
 
@@ -190,6 +191,7 @@ class Operation:
     arrays: bool = False  # whether the answer may be an .npy file, followed by JSON
     repeats: bool = False  # whether a change has its answer by an idempotency key
     has_deadline: bool = False  # whether the handler takes the time at which it must end
+    is_short: Callable[[Service, Any], bool] | None = None  # whether a request is answered at once, without a thread
 
     @property
     def is_file(self) -> bool:
@@ -249,10 +251,13 @@ class Endpoint:
             executor.check()
             body = await service.read_body(request)
 
+        decoded: Any = None
+
         def work() -> Content | Response:
             given: dict[str, Any] = params
             if operation.request is not None:
-                given = {"request": decode(operation.request, media, body, service.limits), **params}
+                sent = decode(operation.request, media, body, service.limits) if decoded is None else decoded
+                given = {"request": sent, **params}
             if operation.has_deadline:
                 given["deadline"] = deadline
             if operation.executor == "writing":
@@ -271,7 +276,11 @@ class Endpoint:
             return file.getvalue(), NPY
 
         try:
-            if operation.executor == "writing":  # completed even if the client leaves
+            if operation.is_short is not None and len(body) <= MAX_SHORT_BODY:
+                decoded = decode(operation.request, media, body, service.limits)
+            if operation.is_short is not None and decoded is not None and operation.is_short(service, decoded):
+                answer = work()  # handing it to a thread would take longer
+            elif operation.executor == "writing":  # completed even if the client leaves
                 answer = await executor.run(work)
             else:
                 answer = await executor.run(work, deadline, None if operation.request is None else receive)
