@@ -339,7 +339,7 @@ def test_labels_that_are_longer_than_those_before_keep_their_end(method):
     for some in np.split(np.arange(300), 5):
         by_number.partial_fit(rows[some], y[some])
         by_name.partial_fit(rows[some], names[y[some]].tolist())
-    assert np.array_equal(by_name.decision_function(rows), by_number.decision_function(rows))
+    assert np.array_equal(by_name.project(rows), by_number.project(rows))
 
 
 def test_the_words_of_a_codebook_may_be_those_of_an_enum():
@@ -607,7 +607,7 @@ def test_vectors_are_taken_as_the_table_they_are(tmp_path, given):
     assert np.array_equal(hasher.transform(given), hasher.transform(TABLE))
     assert np.array_equal(hasher.snapshot().encode(given), hasher.transform(TABLE))
     learned = HCOH(8, random_state=0).partial_fit(given, ["a", "b"])
-    assert np.allclose(learned.decision_function(TABLE), hasher.decision_function(TABLE), atol=1e-5)
+    assert np.allclose(learned.project(TABLE), hasher.project(TABLE), atol=1e-5)
     assert LSH(8, random_state=0).fit(given).n_features_in_ == 3
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
         collection.upsert([1, 2], given, ["a", "b"])
@@ -737,7 +737,7 @@ def test_hashers_and_their_encoders_check_feature_names(tmp_path, frame, method)
     for each in (hasher, load_hasher(tmp_path / "hasher")):
         before = each.to_bytes()
         for wrong, message in wrong_tables(frame):
-            for call in (lambda t, e=each: e.partial_fit(t, [0, 1]), each.transform, each.decision_function):
+            for call in (lambda t, e=each: e.partial_fit(t, [0, 1]), each.transform, each.project):
                 with pytest.raises(InvalidFeaturesError, match=f"(?s){message}"):
                     call(wrong)
             for use in (encoder.encode, encoder.project, encoder.encode_asymmetric):

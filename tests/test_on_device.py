@@ -250,8 +250,8 @@ def test_very_short_and_very_long_rows_are_scaled_like_any_other(put, scale):
     X = np.random.default_rng(0).standard_normal((20, 9))
     y = np.arange(20) % 3
     hasher = HROH(8, n_components=32, random_state=0).partial_fit(put(X * scale), y)
-    expected = HROH(8, n_components=32, random_state=0).partial_fit(X, y).decision_function(X)
-    assert np.abs(hasher.decision_function(X * scale) - expected).max() < 1e-9
-    assert np.abs(to_host(hasher.decision_function(put(X * scale))) - expected).max() < 1e-9
+    expected = HROH(8, n_components=32, random_state=0).partial_fit(X, y).project(X)
+    assert np.abs(hasher.project(X * scale) - expected).max() < 1e-9
+    assert np.abs(to_host(hasher.project(put(X * scale))) - expected).max() < 1e-9
     with pytest.raises(InvalidFeaturesError, match=r"Row 3 of X is longer than 6e\+102"):
         HROH(8, preprocess="none").partial_fit(put(np.where(np.arange(20)[:, None] == 3, 1e150, X)), y)

@@ -22,7 +22,7 @@ def test_a_map_is_two_principal_components_of_the_scores(path, data):
         assert shown.ids == list(range(300))
         items = collection.get(shown.ids)
         assert shown.labels == [item.labels for item in items]
-        scores = collection.encoder.scores(np.array([item.vectors for item in items]))
+        scores = collection.encoder.class_scores(np.array([item.vectors for item in items]))
         assert scores.shape == (300, 4)
         centred = scores - scores.mean(axis=0)
         left, lengths, _ = np.linalg.svd(centred, full_matrices=False)

@@ -30,7 +30,7 @@ def crash(collection, path, other):
 def assert_same_hashing(one, other, X):
     """Both make the same projections, to rounding."""
     assert one.n_samples_seen_ == other.n_samples_seen_
-    assert np.allclose(one.decision_function(X), other.decision_function(X), rtol=1e-3, atol=1e-4)
+    assert np.allclose(one.project(X), other.project(X), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("hasher", HASHERS, ids=repr)

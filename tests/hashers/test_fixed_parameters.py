@@ -109,7 +109,7 @@ def test_a_stream_goes_on_and_resumes_with_a_changed_parameter(name):
             assert each.snapshot().version == 300
             each.partial_fit(X, Y)
         assert hasher.get_params() == resumed.get_params()
-        assert np.array_equal(hasher.decision_function(X), resumed.decision_function(X))
+        assert np.array_equal(hasher.project(X), resumed.project(X))
 
 
 def test_the_penalty_of_hroh_is_applied_last():
@@ -118,7 +118,7 @@ def test_the_penalty_of_hroh_is_applied_last():
     changed.snapshot()
     changed.set_params(alpha=3.0)
     expected = HROH(16, alpha=3.0, **settings).fit(X, Y)
-    assert np.array_equal(changed.decision_function(X), expected.decision_function(X))
+    assert np.array_equal(changed.project(X), expected.project(X))
 
 
 def test_a_code_has_a_longest_length(tmp_path):

@@ -213,10 +213,10 @@ def test_explicit_codebooks_means_and_starting_weights_survive_saving(tmp_path):
     hasher.partial_fit(X, y).save(tmp_path / "h.oh")
     again = load_hasher(tmp_path / "h.oh")
     assert isinstance(again, HCOH)
-    assert np.array_equal(again.decision_function(X), hasher.decision_function(X))
+    assert np.array_equal(again.project(X), hasher.project(X))
     hasher.partial_fit(X, y)
     again.partial_fit(X, y)
-    assert np.array_equal(again.decision_function(X), hasher.decision_function(X))
+    assert np.array_equal(again.project(X), hasher.project(X))
 
 
 def test_a_hasher_without_a_seed_resumes_with_the_one_it_drew(tmp_path):

@@ -148,8 +148,8 @@ def test_single_precision_stays_close_to_double(alpha):
     X, y = stream(1300)
     double = make(alpha=alpha).partial_fit(X, y)
     single = make(alpha=alpha).partial_fit(X.astype(np.float32), y)
-    assert single.decision_function(X).dtype == np.float32
-    assert_close(single.decision_function(X), double.decision_function(X), 1e-4)
+    assert single.project(X).dtype == np.float32
+    assert_close(single.project(X), double.project(X), 1e-4)
 
 
 def test_a_row_alone_is_summed_to_the_same_bits_as_among_others():
@@ -157,7 +157,7 @@ def test_a_row_alone_is_summed_to_the_same_bits_as_among_others():
     whole, rows = make().partial_fit(X, y), make()
     for x, label in zip(X, y, strict=True):
         rows.partial_fit(x, label)
-    assert np.array_equal(whole.decision_function(X), rows.decision_function(X))
+    assert np.array_equal(whole.project(X), rows.project(X))
 
 
 def test_digits_are_retrieved():
@@ -232,7 +232,7 @@ def test_two_halves_merge_into_the_whole(n, cut):
     before = as_bytes(second)
     assert first.merge(second) is first
     assert_close(solution(first), solution(summed(whole)))
-    assert_close(first.decision_function(X), whole.decision_function(X))
+    assert_close(first.project(X), whole.project(X))
     assert (first.n_samples_seen_, first.snapshot().version) == (n, n)
     assert as_bytes(second) == before
 
@@ -451,7 +451,7 @@ def test_all_rows_may_be_forgotten(params):
     X, y = stream(100)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 100)
     hasher = make(**params).partial_fit(X, y, weights).unlearn(X, y, weights)
-    assert np.abs(hasher.decision_function(X)).max() < 1e-6
+    assert np.abs(hasher.project(X)).max() < 1e-6
     hasher.partial_fit(X, y)
     assert hasher.score(X, y) > 0.5
 
@@ -587,7 +587,7 @@ def test_a_new_class_among_few_rows_that_wait_is_learned_at_once():
         looked.partial_fit(X[start : start + 150], y[start : start + 150]).snapshot()
         alone.partial_fit(X[start : start + 150], y[start : start + 150])
     assert looked.score(X[-20:], y[-20:]) > 0.8
-    assert np.array_equal(looked.decision_function(X), alone.decision_function(X))
+    assert np.array_equal(looked.project(X), alone.project(X))
 
 
 @pytest.mark.parametrize("n_bits", [4, 32])
@@ -744,7 +744,7 @@ def test_few_rows_are_learned_sensibly(n, d):
 def test_one_class_only_gives_its_codeword(params):
     X, _ = stream(50)
     hasher = make(bandwidth=None, **params).partial_fit(X, ["only"] * 50)
-    signs = np.where(hasher.decision_function(X)[:, : 16 - params.get("general_bits", 0)] >= 0, 1, -1)
+    signs = np.where(hasher.project(X)[:, : 16 - params.get("general_bits", 0)] >= 0, 1, -1)
     assert (signs == hasher.codewords_[0, : signs.shape[1]]).mean() > 0.95
 
 
@@ -755,7 +755,7 @@ def test_rows_that_are_all_equal_or_zero_are_learned_from(params, value):
     assert np.isfinite(solution(hasher)).all()
     hasher = make(bandwidth=None, **params).partial_fit(np.full((300, 5), value), np.zeros(300, int))
     n_class_bits = 16 - params.get("general_bits", 0)
-    signs = np.where(hasher.decision_function(np.full((1, 5), value)) >= 0, 1, -1)
+    signs = np.where(hasher.project(np.full((1, 5), value)) >= 0, 1, -1)
     assert np.array_equal(signs[0, :n_class_bits], hasher.codewords_[0, :n_class_bits])
 
 
@@ -881,8 +881,8 @@ def test_weights_count_in_the_running_mean_and_rows_of_weight_zero_bring_no_clas
     for row, label, weight in zip(X, ["b", "a", "c"], weights, strict=True):
         if weight:
             one_by_one.partial_fit([row], [label], [weight])
-    assert np.allclose(one_by_one.decision_function(X), hasher.decision_function(X))
-    assert np.allclose(load_hasher(hasher.to_bytes()).decision_function(X), hasher.decision_function(X))
+    assert np.allclose(one_by_one.project(X), hasher.project(X))
+    assert np.allclose(load_hasher(hasher.to_bytes()).project(X), hasher.project(X))
 
 
 def test_fit_starts_again_and_takes_weights():
@@ -909,7 +909,7 @@ def test_looks_leave_no_trace(n):
     for each in (looked_at, alone):
         each.partial_fit(X[n:], y[n:])
     assert looked_at.to_bytes() == alone.to_bytes()
-    assert np.array_equal(looked_at.decision_function(X), alone.decision_function(X))
+    assert np.array_equal(looked_at.project(X), alone.project(X))
 
 
 def test_every_hasher_learns_and_freezes_by_the_same_methods():

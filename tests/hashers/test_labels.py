@@ -24,7 +24,7 @@ def make(hasher, **params):
 def test_one_label_in_a_list_is_one_label(hasher):
     single = make(hasher).partial_fit(X, Y)
     listed = make(hasher).partial_fit(X, [[y] for y in Y.tolist()])
-    assert np.array_equal(single.decision_function(X), listed.decision_function(X))
+    assert np.array_equal(single.project(X), listed.project(X))
 
 
 @pytest.mark.parametrize("hasher", MULTI)
@@ -34,7 +34,7 @@ def test_an_indicator_matrix_is_its_lists_of_columns(hasher):
     lists = [np.flatnonzero(row).tolist() for row in indicator]
     a = make(hasher).partial_fit(X, indicator)
     b = make(hasher).partial_fit(X, lists)
-    assert np.array_equal(a.decision_function(X), b.decision_function(X))
+    assert np.array_equal(a.project(X), b.project(X))
 
 
 @pytest.mark.parametrize("hasher", [*MULTI, AdaptHash])
@@ -43,7 +43,7 @@ def test_rows_without_a_label_are_skipped_and_counted(hasher):
     some = make(hasher).partial_fit(X, y)
     kept = np.arange(60) % 3 != 0
     alone = make(hasher).partial_fit(X[kept], Y[kept])
-    assert np.array_equal(some.decision_function(X), alone.decision_function(X))
+    assert np.array_equal(some.project(X), alone.project(X))
     assert (some.n_samples_seen_, some.n_unlabelled_) == (40, 20)
     with_nan = np.where(kept, Y, np.nan)
     assert np.array_equal(make(hasher).partial_fit(X, with_nan).transform(X), alone.transform(X))

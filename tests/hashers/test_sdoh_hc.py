@@ -45,7 +45,7 @@ def test_the_hash_function_is_the_ridge_regression_of_all_codes():
     K, B = np.vstack(kernels), np.vstack([of_batch for of_batch, _ in codes])
     expected = np.linalg.solve(K.T @ K + np.eye(60), K.T @ B)
     del hasher._fit_codes
-    assert np.abs(hasher.decision_function(X) - K @ expected).max() < 1e-6
+    assert np.abs(hasher.project(X) - K @ expected).max() < 1e-6
 
 
 def test_queries_are_hashed_one_by_one_as_together():

@@ -27,7 +27,7 @@ def sharpened(scores, sharpness):
 
 def assert_same_codes(one, other, X):
     """Few values are so close to zero that rounding decides their bit."""
-    a, b = one.decision_function(X), other.decision_function(X)
+    a, b = one.project(X), other.project(X)
     assert np.abs(a - b).max() < 1e-6
     assert np.array_equal(a >= 0, b >= 0)
 
@@ -42,7 +42,7 @@ def test_bits_are_the_signs_of_sharpened_scores_times_codewords(n, sharpness):
     classes = hasher.classes_
     scores = Z @ reference.ridge(Z, (y[:, None] == classes).astype(float), 0.3)
     values = sharpened(scores, hasher.sharpness_) @ hasher.codewords_
-    assert np.abs(hasher.decision_function(X) - values).max() < 1e-6
+    assert np.abs(hasher.project(X) - values).max() < 1e-6
     expected = 2 / 3 * np.log(len(classes) / 8) + 2 * len(classes) / 12**2 if sharpness == "auto" else sharpness
     assert hasher.sharpness_ == hasher.snapshot().sharpness == pytest.approx(expected)
 
@@ -88,7 +88,7 @@ def test_sharpness_may_change_at_any_time_and_leaves_no_trace():
     before = hasher.snapshot()
     hasher.set_params(sharpness=None)
     assert np.array_equal(hasher.snapshot().weights, linear.snapshot().weights)
-    assert np.array_equal(linear.set_params(sharpness="auto").decision_function(X), before.project(X))
+    assert np.array_equal(linear.set_params(sharpness="auto").project(X), before.project(X))
     hasher.set_params(sharpness="auto").partial_fit(X[:10], y[:10])
     assert hasher.snapshot().version == len(X) + 10
 
@@ -127,7 +127,7 @@ def test_encoders_and_hashers_are_saved_and_loaded(params, dtype, tmp_path):
     assert loaded.project(X).dtype == dtype
     with pytest.raises(ValueError, match="read-only"):
         loaded.codewords[0, 0] = 1
-    assert np.array_equal(load_hasher(tmp_path / "hasher.oh").decision_function(X), encoder.project(X))
+    assert np.array_equal(load_hasher(tmp_path / "hasher.oh").project(X), encoder.project(X))
 
 
 def test_asymmetric_queries_keep_the_sharpened_values():
@@ -168,7 +168,7 @@ def test_general_bits_follow_the_class_bits_and_come_from_the_row_alone(n_genera
     hasher = make(16, general_bits=n_general).partial_fit(X, y)
     plain = make(16 - n_general).partial_fit(X, y)
     assert hasher.codewords_.shape == (N_CLASSES, 16 - n_general)
-    assert np.allclose(hasher.decision_function(X)[:, :-n_general], plain.decision_function(X), atol=1e-6)
+    assert np.allclose(hasher.project(X)[:, :-n_general], plain.project(X), atol=1e-6)
     assert not hasher.snapshot().weights[16:, -n_general:].any()
     assert hasher.score(X, y) == plain.score(X, y)
 
@@ -177,7 +177,7 @@ def test_general_bits_are_balanced_uncorrelated_and_separate_classes_never_learn
     X, y = stream(4000)
     seen = y < 30
     hasher = make(16, general_bits=12).partial_fit(X[:2000][seen[:2000]], y[:2000][seen[:2000]])
-    values = hasher.decision_function(X[seen])[:, -12:]
+    values = hasher.project(X[seen])[:, -12:]
     assert np.abs((values >= 0).mean(axis=0) - 0.5).max() < 0.2
     assert np.sqrt(np.square(values).mean()) == pytest.approx(0.5, abs=0.05)
     strangers, labels = X[2000:][~seen[2000:]], y[2000:][~seen[2000:]]
@@ -195,12 +195,12 @@ def test_general_bits_are_those_of_the_rows_whatever_their_order_and_cut(n):
     order = np.argsort(y, kind="stable")[::-1]
     cut = [make(16, general_bits=6, assignment="arrival").partial_fit(X[part], y[part]) for part in np.split(order, 2)]
     merged = cut[0].merge(cut[1])
-    assert np.abs(merged.decision_function(X)[:, -6:] - whole.decision_function(X)[:, -6:]).max() < 1e-6
+    assert np.abs(merged.project(X)[:, -6:] - whole.project(X)[:, -6:]).max() < 1e-6
     whole.partial_fit(X[:50] + 1.0, y[:50]).unlearn(X[:50] + 1.0, y[:50])
-    assert np.abs(merged.decision_function(X)[:, -6:] - whole.decision_function(X)[:, -6:]).max() < 1e-5
+    assert np.abs(merged.project(X)[:, -6:] - whole.project(X)[:, -6:]).max() < 1e-5
 
 
 def test_general_bits_need_neither_several_classes_nor_different_rows():
     for X, y in [(np.ones((5, 4)), [0] * 5), (np.zeros((5, 4)), [0, 1, 2, 3, 4]), (np.eye(4)[:1], [0])]:
         hasher = make(6, general_bits=3).partial_fit(X, y)
-        assert np.isfinite(hasher.decision_function(X)).all()
+        assert np.isfinite(hasher.project(X)).all()

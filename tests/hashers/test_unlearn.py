@@ -51,7 +51,7 @@ def test_the_last_rows_of_a_class_must_be_its_own():
     refused(hasher, wrong, [0] * n, match="were not learned")
     hasher.unlearn(X[Y == 0], [0] * n)
     never = HROH(**SETTINGS).partial_fit(X[Y != 0], Y[Y != 0])
-    assert np.allclose(hasher.decision_function(X), never.decision_function(X), atol=1e-6)
+    assert np.allclose(hasher.project(X), never.project(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -33,7 +33,7 @@ def test_subnormal_rows_are_learned_from_and_encoded_without_nan(preprocess):
     X, y = stream(dtype=np.float32)
     hasher = HCOH(16, preprocess=preprocess, random_state=0).partial_fit(X * np.float32(1e-43), y)
     assert np.isfinite(hasher.weights_).all()
-    assert np.isfinite(hasher.decision_function(X * np.float32(1e-43))).all()
+    assert np.isfinite(hasher.project(X * np.float32(1e-43))).all()
 
 
 @pytest.mark.parametrize("name", HASHERS)
@@ -83,7 +83,7 @@ def test_rows_of_weight_zero_are_left_out(preprocess):
     assert weighted.classes_.tolist() == plain.classes_.tolist()
     assert 0 not in weighted.classes_
     assert (weighted.n_samples_seen_, weighted.n_unlabelled_) == ((y[:-1] > 0).sum(), 1)
-    assert np.array_equal(weighted.decision_function(X), plain.decision_function(X))
+    assert np.array_equal(weighted.project(X), plain.project(X))
     if preprocess == "unit":
         assert weighted.unlearn(X[:10], y[:10], weights[:10]).n_unlearned_ == (y[:10] > 0).sum()
 

@@ -63,11 +63,9 @@ def check_one_row_at_a_time_equals_the_batch(hasher: Any) -> None:
         rows.partial_fit(X[i : i + 1], y[i : i + 1])
     for start, stop in [(0, 5), (5, 6), (6, 70), (70, 97)]:
         uneven.partial_fit(X[start:stop], y[start:stop])
-    expected = whole.decision_function(X)
+    expected = whole.project(X)
     for cut in (rows, uneven):
-        promise(
-            np.allclose(cut.decision_function(X), expected, rtol=1e-6, atol=1e-8), "the size of the batches matters"
-        )
+        promise(np.allclose(cut.project(X), expected, rtol=1e-6, atol=1e-8), "the size of the batches matters")
         promise(cut.n_samples_seen_ == len(X), f"n_samples_seen_ is {cut.n_samples_seen_} after {len(X)} rows")
 
 
@@ -82,7 +80,7 @@ def check_saved_stream_continues_exactly(hasher: Any) -> None:
     promise(np.array_equal(resumed.transform(X), hasher.transform(X)), "a loaded hasher makes other codes")
     for each in (hasher, resumed):
         each.partial_fit(X[61:], y[61:])
-    same = np.array_equal(resumed.decision_function(X), hasher.decision_function(X))
+    same = np.array_equal(resumed.project(X), hasher.project(X))
     promise(same, "a resumed stream learns something else")
     promise(resumed.n_samples_seen_ == len(X), "a resumed stream counts wrong")
 
@@ -106,20 +104,20 @@ def check_snapshots_do_not_change_the_stream(hasher: Any) -> None:
     for start in range(0, len(X), 7):
         observed.partial_fit(X[start : start + 7], y[start : start + 7]).snapshot()
         alone.partial_fit(X[start : start + 7], y[start : start + 7])
-    same = np.array_equal(observed.decision_function(X), alone.decision_function(X))
+    same = np.array_equal(observed.project(X), alone.project(X))
     promise(same, "a snapshot changed the hasher")
     promise(observed.to_bytes() == alone.to_bytes(), "a snapshot changed what is saved")
 
 
 def check_snapshot_and_hasher_agree(hasher: Any) -> None:
-    """``transform`` and ``decision_function`` are those of the snapshot; codes have the promised shape."""
+    """``transform`` and ``project`` are those of the snapshot; codes have the promised shape."""
     X, y = _stream()
     encoder = hasher.partial_fit(X, y).snapshot()
     codes = hasher.transform(X)
     promise(codes.dtype == np.uint8 and codes.shape == (len(X), -(-hasher.n_bits // 8)), "codes are not packed bytes")
     promise(np.array_equal(codes, encoder.encode(X)), "transform and snapshot differ")
-    signs = np.packbits(hasher.decision_function(X) >= 0, axis=1, bitorder="little")
-    promise(np.array_equal(signs, codes), "the signs of decision_function are not the codes")
+    signs = np.packbits(hasher.project(X) >= 0, axis=1, bitorder="little")
+    promise(np.array_equal(signs, codes), "the signs of project are not the codes")
 
 
 def check_input_is_not_changed(hasher: Any) -> None:
@@ -149,7 +147,7 @@ def check_single_precision_is_kept(hasher: Any) -> None:
     """Single-precision features are learned in single precision, to nearly the same hash functions."""
     X, y = _stream(40)
     single = clone(hasher).partial_fit(X.astype(np.float32), y)
-    values = single.decision_function(X.astype(np.float32))
+    values = single.project(X.astype(np.float32))
     promise(values.dtype == np.float32, f"float32 input gives {values.dtype} projections")
 
 
@@ -202,7 +200,7 @@ def check_refused_input_changes_nothing(hasher: Any) -> None:
 def check_unlearned_use_is_refused(hasher: Any) -> None:
     """An unfitted hasher raises an error that says so."""
     X, _ = _stream(4)
-    for use in (lambda: hasher.transform(X), lambda: hasher.decision_function(X), hasher.snapshot):
+    for use in (lambda: hasher.transform(X), lambda: hasher.project(X), hasher.snapshot):
         error = refusal(use, "an unfitted hasher was used")
         promise("not learned" in str(error), f"unclear message: {error}")
 
@@ -228,7 +226,7 @@ def check_output_is_as_asked_for(hasher: Any) -> None:
     """``transform`` returns codes, bits or signs, with column names; ``output`` may change at any time."""
     X, y = _stream(60)
     hasher.partial_fit(X, y)
-    signs = np.where(hasher.decision_function(X) >= 0, 1, -1)
+    signs = np.where(hasher.project(X) >= 0, 1, -1)
     packed = np.packbits(signs > 0, axis=1, bitorder="little")
     for output, expected in {"codes": packed, "bits": signs > 0, "signs": signs}.items():
         hasher.output = output
@@ -277,7 +275,7 @@ def check_unlearned_rows_leave_no_trace(hasher: Any) -> None:
     except InvalidInputError:
         promise(unlearned.to_bytes() == before, "unlearn was refused and left a trace")
         return
-    same = np.allclose(unlearned.decision_function(X), alone.decision_function(X), rtol=1e-5, atol=1e-7)
+    same = np.allclose(unlearned.project(X), alone.project(X), rtol=1e-5, atol=1e-7)
     promise(same, "rows that were unlearned left a trace in the hash functions")
     promise(unlearned.n_unlearned_ == 100, f"n_unlearned_ is {unlearned.n_unlearned_} after 100 rows")
     promise(unlearned.snapshot().version == unlearned.version_ == 500, "the version does not count unlearned rows")
@@ -299,7 +297,7 @@ def check_merged_parts_equal_the_stream(hasher: Any) -> None:
         hasher.merge(part.partial_fit(X[start:stop], y[start:stop]))
     if split_points[-1] < len(X):
         hasher.partial_fit(X[split_points[-1] :], y[split_points[-1] :])
-    same = np.allclose(hasher.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-7)
+    same = np.allclose(hasher.project(X), whole.project(X), rtol=1e-5, atol=1e-7)
     promise(same, "parts that were merged differ from the stream learned in order")
     promise(hasher.version_ == len(X), f"the version is {hasher.version_} after {len(X)} rows in parts")
 
@@ -309,10 +307,10 @@ def check_weights_count(hasher: Any) -> None:
     if not hasher.takes_weights:
         return
     X, y = _stream(300)
-    plain = clone(hasher).partial_fit(X, y).decision_function(X)
-    ones = clone(hasher).partial_fit(X, y, sample_weight=np.ones(len(X))).decision_function(X)
+    plain = clone(hasher).partial_fit(X, y).project(X)
+    ones = clone(hasher).partial_fit(X, y, sample_weight=np.ones(len(X))).project(X)
     promise(np.array_equal(ones, plain), "weights of 1 learn something else than no weights")
-    weighted = clone(hasher).partial_fit(X, y, sample_weight=1.0 + np.arange(len(X)) % 3).decision_function(X)
+    weighted = clone(hasher).partial_fit(X, y, sample_weight=1.0 + np.arange(len(X)) % 3).project(X)
     promise(not np.allclose(weighted, plain), "weights make no difference")
     hasher.partial_fit(X, y)
     before = hasher.to_bytes()

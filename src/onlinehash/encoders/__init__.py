@@ -3,6 +3,7 @@
 Indexes, collections and metrics use encoders, which never change, and not hashers, which do.
 """
 
+from onlinehash.encoders.calibration import Calibration
 from onlinehash.encoders.encoder import Encoder
 
-__all__ = ["Encoder"]
+__all__ = ["Calibration", "Encoder"]

@@ -18,6 +18,8 @@ def combine(values: Any, words: Any, sharpness: float, dtype: Any, xp: Any = np)
     """Return the codewords combined by sharpened scores, then the values that are no scores."""
     n_classes = words.shape[0]
     scores = values[:, :n_classes]
+    if not sharpness:
+        return xp.concat([scores @ words, values[:, n_classes:]], axis=1)
     largest = xp.max(xp.abs(scores), axis=1, keepdims=True)
     largest = xp.where(largest == 0.0, xp.ones_like(largest), largest)
     sharpened = xp.exp(scores / largest * sharpness)
@@ -45,23 +47,32 @@ class DeviceEncoder:
 
     def project(self, X: DeviceArray) -> DeviceArray:
         """Return the real values whose signs are the bits."""
+        return self.combined(self.columns(X))
+
+    def columns(self, X: DeviceArray) -> DeviceArray:
+        """Return the projections on all columns of the weights."""
         n_rows, step = X.shape[0], max(1, VALUES_PER_CHUNK // max(self._weights.shape))
         with device_memory(f"Encoding {n_rows} rows"):
-            parts = [self._project(X[start : min(start + step, n_rows), :]) for start in range(0, n_rows, step)]
+            parts = [self._columns(X[start : min(start + step, n_rows), :]) for start in range(0, n_rows, step)]
             return parts[0] if len(parts) == 1 else self._place.xp.concat(parts, axis=0)
 
-    def _project(self, chunk: DeviceArray) -> DeviceArray:
+    def _columns(self, chunk: DeviceArray) -> DeviceArray:
         xp = self._place.xp
         values = self._map(self._place.to(chunk, self._dtype)) @ self._weights
         if self._intercept is not None:
             values = values + self._intercept[None, :]
         if not bool(xp.all(xp.isfinite(values))):
             raise overflow(chunk, np.dtype(self._dtype))
-        return values if self._words is None else combine(values, self._words, self._sharpness, self._dtype, xp)
+        return values
 
-    def encode(self, X: DeviceArray) -> DeviceArray:
+    def combined(self, columns: DeviceArray) -> DeviceArray:
+        """Return the real values whose signs are the bits, from the projections on all columns."""
+        xp, words = self._place.xp, self._words
+        return columns if words is None else combine(columns, words, self._sharpness, self._dtype, xp)
+
+    def packed(self, values: DeviceArray) -> DeviceArray:
         """Return packed codes: bit ``k`` is bit ``k % 8`` of byte ``k // 8``; zero counts as positive."""
-        xp, values = self._place.xp, self.project(X)
+        xp = self._place.xp
         n_rows, n_bits = values.shape
         bits = xp.astype(values >= 0.0, xp.uint8)
         if n_bits % 8:

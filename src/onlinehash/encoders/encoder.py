@@ -21,8 +21,10 @@ from onlinehash._internal.files import Source, complete, pack_arrays, read_array
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_feature_names, check_features
 from onlinehash.codes import pack_signs
+from onlinehash.encoders.calibration import Calibration
 from onlinehash.encoders.device import DeviceEncoder, combine, overflow
 from onlinehash.encoders.onnx import OnnxGraph
+from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import FeatureMap, Identity, pack_features, unpack_features
 from onlinehash.types import Codes, Features, Signs
 
@@ -39,7 +41,8 @@ class Encoder:
 
         f(s) = expm1(sharpness s / max |s|) / expm1(sharpness),   values = f(s) T
 
-    with the maximum over the scores s of a row. The highest score becomes 1, lower ones much less.
+    with the maximum over the scores s of a row. The highest score becomes 1, lower ones much less. With sharpness 0 the
+    scores are taken as they are.
 
     Parameters
     ----------
@@ -57,7 +60,10 @@ class Encoder:
     codewords : ndarray of int8, shape (n_classes, n_class_bits), optional
         "T": -1 and +1.
     sharpness : float, default=0.0
-        Positive with codewords.
+    classes : tuple of int or str, optional
+        Labels of the classes that have codewords.
+    calibration : Calibration, optional
+        How far the scores of classes can be trusted.
 
     Notes
     -----
@@ -89,6 +95,8 @@ class Encoder:
     feature_names: tuple[str, ...] | None = None
     codewords: Signs | None = None
     sharpness: float = 0.0
+    classes: tuple[int | str, ...] | None = None
+    calibration: Calibration = Calibration()  # noqa: RUF009 (immutable)
 
     def __post_init__(self) -> None:
         for array in (self.weights, self.intercept, self.codewords, *pack_features(self.features)[1].values()):
@@ -113,27 +121,39 @@ class Encoder:
             return self._on_device_of(rows).project(rows)
         return np.concatenate(list(self._projections(rows)))
 
-    def scores(self, X: ArrayLike) -> Features:
+    def class_scores(self, X: ArrayLike) -> Features:
         """Return the scores of the classes, shape (n_samples, n_classes), before they are sharpened.
-
-        Without codewords there are none, and these are the projections.
 
         Examples
         --------
         >>> words = np.array([[1, 1], [1, -1]], np.int8)
-        >>> Encoder(np.eye(2), codewords=words, sharpness=3.0).scores([[0.2, 0.4]])
+        >>> Encoder(np.eye(2), codewords=words, sharpness=3.0).class_scores([[0.2, 0.4]])
         array([[0.2, 0.4]])
         """
         if self.codewords is None:
-            return self.project(X)
-        return np.concatenate(list(self._projections(self._check(X), combined=False)))[:, : len(self.codewords)]
+            raise InvalidInputError(
+                f"The encoder of {self.method or 'this method'} has no scores of classes; HROH's has."
+            )
+        return self.encode_and_score(X)[1]
 
     def encode(self, X: ArrayLike) -> Codes:
         """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""
         rows = self._check(X)
         if not isinstance(rows, np.ndarray):
-            return self._on_device_of(rows).encode(rows)
+            there = self._on_device_of(rows)
+            return there.packed(there.project(rows))
         return np.concatenate(list(map(pack_signs, self._projections(rows))))
+
+    def encode_and_score(self, X: ArrayLike) -> tuple[Codes, Features]:
+        """Return what :meth:`encode` and :meth:`class_scores` do, computed together."""
+        rows, n_classes = self._check(X), len(self.codewords) if self.codewords is not None else 0
+        if not isinstance(rows, np.ndarray):
+            there = self._on_device_of(rows)
+            columns = there.columns(rows)
+            return there.packed(there.combined(columns)), columns[:, :n_classes]
+        parts = [(pack_signs(self._combined(columns)), columns[:, :n_classes]) for columns in self._columns(rows)]
+        codes, scores = zip(*parts, strict=True)
+        return np.concatenate(codes), np.concatenate(scores)
 
     def encode_asymmetric(self, X: ArrayLike) -> Features:
         """Return asymmetric queries, shape (n_samples, n_bits): the tanh of the projections, from -1 to 1.
@@ -164,6 +184,11 @@ class Encoder:
             arrays["codewords"], header["sharpness"] = self.codewords, self.sharpness
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
+        if self.classes is not None:
+            known = self.calibration
+            header["classes"] = list(self.classes)
+            header["calibration"] = [known.temperature, known.known_score, known.spread]
+            arrays |= {"probabilities": known.probabilities, "correct": known.correct.astype(np.uint8)}
         return pack_arrays("encoder", _LAYOUT, header, arrays)
 
     def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
@@ -198,6 +223,11 @@ class Encoder:
         with complete(source, "encoder"):
             features = unpack_features(header["features"], arrays)
             names = tuple(header["feature_names"]) if "feature_names" in header else None
+            classes, calibration = None, Calibration()
+            if "classes" in header:
+                classes, correct = tuple(header["classes"]), arrays["correct"].astype(bool)
+                known = header["calibration"]
+                calibration = Calibration(known[0], known[1], known[2], arrays["probabilities"], correct)
             return cls(
                 arrays["weights"],
                 arrays.get("intercept"),
@@ -207,6 +237,8 @@ class Encoder:
                 names,
                 arrays.get("codewords"),
                 header.get("sharpness", 0.0),
+                classes,
+                calibration,
             )
 
     def __repr__(self) -> str:
@@ -225,8 +257,21 @@ class Encoder:
             copies[place] = DeviceEncoder(self, place)
         return copies[place]
 
-    def _projections(self, X: NDArray[Any], *, combined: bool = True) -> Iterator[Features]:
+    def _projections(self, X: NDArray[Any]) -> Iterator[Features]:
         """Yield the projections of chunks of rows."""
+        return map(self._combined, self._columns(X))
+
+    def _combined(self, columns: Features) -> Features:
+        """Return the real values whose signs are the bits, from the projections on all columns."""
+        if self.codewords is None:
+            return columns
+        dtype = self.weights.dtype
+        with single_threaded_products(len(columns)):
+            values: Features = combine(columns, self.codewords.astype(dtype), self.sharpness, dtype)
+            return values
+
+    def _columns(self, X: NDArray[Any]) -> Iterator[Features]:
+        """Yield the projections of chunks of rows on all columns of the weights."""
         step = max(1, VALUES_PER_CHUNK // X.shape[1])
         for start in range(0, len(X), step):
             chunk, dtype = X[start : start + step], self.weights.dtype
@@ -237,8 +282,6 @@ class Encoder:
                 # NaN or infinity in a row spreads to its projections: looking there costs a fraction of looking at X.
                 if not np.isfinite(values).all():
                     raise overflow(chunk, dtype)
-                if combined and self.codewords is not None:
-                    values = combine(values, self.codewords.astype(dtype), self.sharpness, dtype)
             yield values
 
 

@@ -111,13 +111,16 @@ class OnnxGraph:
         ends = [self.array([place], np.int64) for place in (0, n_classes, np.iinfo(np.int64).max)]
         axis = self.array([1], np.int64)
         scores = self.node("Slice", values, ends[0], ends[1], axis)
+        others = self.node("Slice", values, ends[1], ends[2], axis)
+        if not sharpness:
+            return self.node("Concat", self.node("MatMul", scores, self.array(codewords)), others, axis=1)
         largest = self.node("ReduceMax", self.node("Abs", scores), axes=[1], keepdims=1)
         largest = self.node("Where", self.node("Equal", largest, self.array(0.0)), self.array(1.0), largest)
         exponents = self.node("Mul", self.node("Div", scores, largest), self.array(sharpness))
         sums = self.node("MatMul", self.node("Exp", exponents), self.array(codewords))
         offset = self.array(codewords.sum(axis=0, dtype=np.float64))
         bits = self.node("Div", self.node("Sub", sums, offset), self.array(np.expm1(sharpness)))
-        return self.node("Concat", bits, self.node("Slice", values, ends[1], ends[2], axis), axis=1)
+        return self.node("Concat", bits, others, axis=1)
 
     def packed(self, values: str, n_bits: int) -> str:
         """Pack the signs of values, eight to a byte, the first in the lowest bit."""

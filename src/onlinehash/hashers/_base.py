@@ -455,7 +455,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return codes
         return (unpack_bits if self.output == "bits" else unpack_signs)(codes, self.n_bits)
 
-    def decision_function(self, X: ArrayLike) -> Features:
+    def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
         return self.snapshot().project(X)
 

@@ -20,9 +20,6 @@ ROWS_TO_SETTLE = 20  # after which a class keeps its codeword permanently
 MAX_ASSIGNED_CLASSES = 2048  # above this, codewords stay in order of arrival
 COMPARING_PENALTY = 0.01  # with which classes are compared, for rows of unit length
 
-MAX_SHARPENED_CLASSES = 1024
-"""Classes up to which "auto" sharpens; beyond, the scores would cost several times the linear code."""
-
 LEAST_CHOSEN, MOST_CHOSEN = 0.25, 20.0  # a smaller sharpness is as good as none, a larger one gives the best class only
 MAX_SHARPNESS = 80.0  # exp of more leaves single precision
 
@@ -75,7 +72,7 @@ class SettlingClasses(ClassTable):
         if len(seen) > MAX_ASSIGNED_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
             return places  # all orders of orthogonal words are equally good
         sums = statistics.class_sums(seen)
-        explained = sums @ statistics.solve(COMPARING_PENALTY * statistics.trace() / statistics.total, sums.T)
+        explained = sums @ statistics.factored(COMPARING_PENALTY * statistics.trace() / statistics.total).solve(sums.T)
         movable = np.flatnonzero([int(number) not in self.settled for number in seen])
         swapped = swap_for_learnability(0.5 * (explained + explained.T), words, movable)
         places[seen] = places[seen][swapped]
@@ -113,10 +110,10 @@ def choose_sharpness(n_classes: int, n_bits: int) -> float:
     --------
     >>> [round(choose_sharpness(150, n_bits), 2) for n_bits in (8, 16, 32, 64)]
     [6.64, 3.13, 2.25, 2.03]
-    >>> choose_sharpness(10, 32), choose_sharpness(5000, 32)
-    (0.0, 0.0)
+    >>> choose_sharpness(10, 32)
+    0.0
     """
-    if not 0 < n_classes <= MAX_SHARPENED_CLASSES:
+    if not n_classes:
         return 0.0
     sharpness = 2.0 / 3.0 * np.log(n_classes / 8.0) + 2.0 * n_classes / n_bits**2
     return 0.0 if sharpness < LEAST_CHOSEN else float(min(sharpness, MOST_CHOSEN))

@@ -229,10 +229,6 @@ class RidgeStatistics:
                 "no rows at all. Nothing was unlearned."
             )
 
-    def towards(self, codewords: NDArray[Any]) -> Matrix:
-        """Return the sum of z t^T over all rows, for the codewords t of their classes."""
-        return np.asarray(on_host(self.sums).T @ codewords[: len(self.counts)].astype(np.float64))
-
     def _factor(self, matrix: DeviceArray, diagonal: float) -> DeviceArray | None:
         """Return the Cholesky factor of a matrix plus a multiple of the identity, or None if it has none."""
         xp = self.place.xp
@@ -248,8 +244,8 @@ class RidgeStatistics:
             identity = xp.eye(self.n_inputs, dtype=xp.float64, device=self.place.device)
             return cholesky(matrix + float(diagonal) * identity)
 
-    def solve(self, penalty: float, towards: Matrix) -> Matrix:
-        """Return (A + penalty I)^-1 times the columns given, for the Gram matrix A, by a Cholesky factor.
+    def factored(self, penalty: float) -> RidgeFactor:
+        """Return A + penalty I, for the Gram matrix A, as a Cholesky factor.
 
         Raises :class:`InvalidInputError` when the sums are those of no set of rows, after rows were taken out that had
         never been added.
@@ -259,18 +255,39 @@ class RidgeStatistics:
             raise InvalidInputError(
                 "The statistics are not those of any rows. Were rows unlearned that had not been learned?"
             )
-        if self.place != HOST:
-            return to_host(cholesky_solve(lower, self.place.put(towards)))
-        # In strips, of products that other threads run beside: the triangular solves of SciPy hold the interpreter.
-        solved = np.array(towards, np.float64)
-        strips = [slice(i, min(i + _ROWS_PER_SOLVE, len(lower))) for i in range(0, len(lower), _ROWS_PER_SOLVE)]
-        for at in strips:
-            rest = solved[at] - lower[at, : at.start] @ solved[: at.start]
-            solved[at] = solve_triangular(lower[at, at], rest, lower=True, check_finite=False)
-        for at in reversed(strips):
-            rest = solved[at] - lower[at.stop :, at].T @ solved[at.stop :]
-            solved[at] = solve_triangular(lower[at, at], rest, lower=True, trans=1, check_finite=False)
-        return solved
+        return RidgeFactor(self.place, lower)
+
+    def balanced(self, power: float) -> RidgeStatistics:
+        """Return the statistics in which class c counts as n_c^power rows, scaled to the same total.
+
+        ::
+
+            A' = A + sum (w_c - n_c) mu_c mu_c^T,   S'_c = w_c mu_c
+
+        with the means mu_c of the classes; the scatter within classes is the same. These where all counts are equal.
+
+        Examples
+        --------
+        >>> statistics = RidgeStatistics(1)
+        >>> rows, ones = np.array([[2.0], [2.0], [2.0], [2.0], [1.0]]), np.ones(5)
+        >>> statistics.add(rows, Members(np.arange(5), np.array([0, 0, 0, 0, 1]), ones, ones))
+        >>> balanced = statistics.balanced(0.0)
+        >>> balanced.counts, balanced.sums.ravel(), balanced.gram
+        (array([2.5, 2.5]), array([5. , 2.5]), array([[12.5]]))
+        """
+        seen = self.seen
+        known = self.counts[seen]
+        if power == 1.0 or not len(seen) or (known == known[0]).all():
+            return self
+        weights = known**power
+        weights *= known.sum() / weights.sum()
+        twin, factors = copy.deepcopy(self), np.zeros(len(self.counts))
+        factors[seen] = (weights - known) / known**2
+        twin.gram += self.sums.T @ (self.sums * self.place.put(factors)[:, None])
+        factors[seen] = weights / known
+        twin.sums = self.sums * self.place.put(factors)[:, None]
+        twin.counts = self.counts * factors
+        return twin
 
     def choose_penalty(self, seed: int, classes: NDArray[np.intp]) -> float:
         """Return the least penalty whose generalised cross-validation error is within 2 % of the best.
@@ -310,7 +327,7 @@ class RidgeStatistics:
 
     def _error(self, penalty: float, noise: Matrix, towards: Matrix) -> float:
         """Return the generalised cross-validation error of a penalty, up to a factor."""
-        solved = self.solve(penalty, np.hstack([noise, towards]))
+        solved = self.factored(penalty).solve(np.hstack([noise, towards]))
         inverse, weights = solved[:, :_N_PROBES], solved[:, _N_PROBES:]
         free = self.total - len(noise) + penalty * float((inverse * noise).sum()) / _N_PROBES
         # |t - z w|^2 = |t|^2 - 2 b.w + w (A + p) w - p |w|^2, and (A + p) w = b
@@ -318,6 +335,108 @@ class RidgeStatistics:
             self.squares * _N_PROBES - float((weights * towards).sum()) - penalty * float(np.square(weights).sum())
         )
         return max(residual, 0.0) / max(free, 1e-9 * self.total) ** 2
+
+
+class RidgeFactor:
+    """A Gram matrix with a penalty, as its lower Cholesky factor."""
+
+    def __init__(self, place: Place, lower: DeviceArray) -> None:
+        self._place, self._lower = place, lower
+        n = lower.shape[0]  # strips: products run beside other threads, while SciPy's solves hold the interpreter
+        self._strips = [slice(i, min(i + _ROWS_PER_SOLVE, n)) for i in range(0, n, _ROWS_PER_SOLVE)]
+
+    def solve(self, columns: Matrix) -> Matrix:
+        """Return the inverse times columns."""
+        lower = self._lower
+        if self._place != HOST:
+            return to_host(cholesky_solve(lower, self._place.put(columns)))
+        solved = self._half_solved(columns)
+        for at in reversed(self._strips):
+            rest = solved[at] - lower[at.stop :, at].T @ solved[at.stop :]
+            solved[at] = solve_triangular(lower[at, at], rest, lower=True, trans=1, check_finite=False)
+        return solved
+
+    def leverages(self, rows: DeviceArray) -> Matrix:
+        """Return z times the inverse times z^T of every row z."""
+        if self._place != HOST:
+            return to_host(self._place.xp.sum(rows.T * cholesky_solve(self._lower, rows.T), axis=0))
+        return np.asarray(np.square(self._half_solved(rows.T)).sum(axis=0))
+
+    def _half_solved(self, columns: Matrix) -> Matrix:
+        solved, lower = np.array(columns, np.float64), self._lower
+        for at in self._strips:
+            rest = solved[at] - lower[at, : at.start] @ solved[: at.start]
+            solved[at] = solve_triangular(lower[at, at], rest, lower=True, check_finite=False)
+        return solved
+
+
+class RidgeSolution:
+    """Scores of classes: columns of weights (A' + penalty I)^-1 S'^T, from sums that are balanced.
+
+    Parameters
+    ----------
+    statistics : RidgeStatistics
+    balance : float
+        As ``power`` of :meth:`RidgeStatistics.balanced`.
+    penalty : float, optional
+        Chosen if it is None.
+    seed, classes
+        As for :meth:`RidgeStatistics.choose_penalty`.
+    """
+
+    def __init__(
+        self,
+        statistics: RidgeStatistics,
+        balance: float,
+        penalty: float | None,
+        seed: int,
+        classes: NDArray[np.intp],
+    ) -> None:
+        self._balance, self._counts = balance, statistics.counts
+        self._balanced = statistics.balanced(balance)
+        self._factor = self._balanced.factored(penalty or self._balanced.choose_penalty(seed, classes))
+        self._sums = on_host(self._balanced.sums)
+        self.columns = self._factor.solve(self._sums.T)
+
+    def scores_without(self, rows: DeviceArray, members: Members) -> Matrix:
+        """Return the scores that rows would have, had they not been added to the sums.
+
+        Without a row z of class c, A' and S'_c change by multiples of products of z and mu_c alone, so the new scores
+        follow from products that are known: with V = [z, mu_c], and B the change of A' in terms of V,
+
+            (A' + V B V^T)^-1 = A'^-1 - A'^-1 V (I + B K)^-1 B V^T A'^-1,   K = V^T A'^-1 V
+
+        where A' includes the penalty. A row of several classes has one mean for each. Where every class counts as it
+        is, this is y - (y - s) / (1 - h), with the leverage h = z A'^-1 z^T.
+        """
+        scores = on_host(rows @ self._balanced.place.put(self.columns))
+        leverages, between = self._factor.leverages(rows), self._sums @ self.columns
+        without, sizes = scores.copy(), np.bincount(members.owner, minlength=len(scores))
+        for n_own in np.unique(sizes).tolist():
+            at = np.flatnonzero(sizes == n_own)
+            entries = np.isin(members.owner, at)
+            own, share = (each[entries].reshape(-1, n_own) for each in (members.number, members.share))
+            n, w = self._counts[own], self._balanced.counts[own]
+            left = np.where(n - share > NOTHING, n - share, np.inf)  # a class of one row has no mean without it
+            moved = share / left  # by this much of mu - z the mean of the class moves
+            w_left = np.where(np.isinf(left), 0.0, w * (left / n) ** self._balance)
+            K = np.empty((len(at), n_own + 1, n_own + 1))
+            K[:, 0, 0] = leverages[at]
+            K[:, 0, 1:] = K[:, 1:, 0] = scores[at[:, None], own] / w
+            K[:, 1:, 1:] = between[own[:, :, None], own[:, None, :]] / (w[:, :, None] * w[:, None, :])
+            towards = np.concatenate([scores[at][:, None, :], between[own] / w[:, :, None]], axis=1)
+            B, sums = np.zeros_like(K), np.zeros((len(at), n_own, n_own + 1))
+            for i in range(n_own):
+                old, off, new = np.zeros((3, len(at), n_own + 1))  # mu, z - mu, and the mean without z
+                old[:, i + 1], off[:, 0], off[:, i + 1] = 1.0, 1.0, -1.0
+                new[:, 0], new[:, i + 1] = -moved[:, i], 1.0 + moved[:, i]
+                for factor, each in ((-w[:, i], old), (-moved[:, i] * n[:, i], off), (w_left[:, i], new)):
+                    B += factor[:, None, None] * each[:, :, None] * each[:, None, :]
+                sums[:, i] = w_left[:, i, None] * new
+            change = K[:, :1, :] @ np.linalg.solve(np.eye(n_own + 1) + B @ K, B)
+            without[at] -= (change @ towards)[:, 0]
+            without[at[:, None], own] = (sums @ (K[:, :1, :] - change @ K).swapaxes(1, 2))[:, :, 0]
+        return without
 
 
 class StreamSums:
@@ -358,7 +477,7 @@ class StreamSums:
                 many = not self.n_waiting and n_rows - start >= self._rows_per_sum
                 if many or self.place != HOST:
                     stop = min(n_rows, start + min(self._rows_per_sum, to_settling))
-                    self._sum(self._mapped(rows[start:stop, :]), members.between(start, stop), classes)
+                    self._sum(self.mapped(rows[start:stop, :]), members.between(start, stop), classes)
                 else:
                     block = min(ROWS_PER_BLOCK, to_settling)
                     stop = min(n_rows, start + block - self.n_waiting)
@@ -386,7 +505,7 @@ class StreamSums:
         before, n_rows = self.statistics.trace(), rows.shape[0]
         for start in range(0, n_rows, self._rows_per_sum):
             stop = min(start + self._rows_per_sum, n_rows)
-            self.statistics.add(self._mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
+            self.statistics.add(self.mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
         # Rows may be computed a little differently than when they were learned: those on a device perhaps on the host.
         eps = np.finfo(np.float32 if is_on_device(rows) else rows.dtype).eps
         taken = before - self.statistics.trace()
@@ -441,7 +560,7 @@ class StreamSums:
         self.n_waiting = len(arrays["waiting_rows"])
         self._block[: self.n_waiting] = arrays["waiting_rows"]
 
-    def _mapped(self, rows: Any) -> Any:
+    def mapped(self, rows: Any) -> Any:
         """Return the features of preprocessed rows, the constant last."""
         xp, place = self.place.xp, self.place
         if place != HOST:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.arrays import Place, is_on_device
+from onlinehash._internal.arrays import Place, is_on_device, to_host
+from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive, check_positive_int
 from onlinehash.codebooks import make_codebook
+from onlinehash.encoders import Calibration
+from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Centring, Fourier, RunningCentring, place_features
 from onlinehash.hashers._base import (
@@ -30,14 +34,15 @@ from onlinehash.hashers._ridge import (
     HOST,
     NOTHING,
     ROWS_PER_BLOCK,
-    Matrix,
+    ROWS_PER_SUM,
     Members,
+    RidgeSolution,
     RidgeStatistics,
     StreamSums,
     next_settling,
     on_host,
 )
-from onlinehash.types import Features, LabelSets, Signs, Targets
+from onlinehash.types import Features, Labels, LabelSets, Signs, Targets
 
 HEAD_ROWS = 256  # from which the bandwidth is taken
 
@@ -47,14 +52,17 @@ def _check_penalty(name: str, value: Any) -> None:
         check_positive(name, value)
 
 
-class _Solution(NamedTuple):
-    """Columns of weights, one per class or one per bit, the codewords of all classes, and what was solved."""
+def _check_balance(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+        raise InvalidInputError(f"{name}={value!r} is not a number from 0 to 1.")
 
-    columns: Matrix
+
+class _Solution(NamedTuple):
+    """The scores of classes, the codewords of all classes, and the parameters that were solved for."""
+
+    ridge: RidgeSolution
     codewords: Signs
-    by_class: bool
-    alpha: float | None
-    penalty: float
+    solved_for: tuple[float | None, float]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -91,8 +99,8 @@ class HROH(WithCodewords):
         A mapping is taken as it is.
     sharpness : "auto", float or None, default="auto"
         How much high scores outweigh low ones ("beta"). "auto" follows from the number of classes C and of class bits
-        r: 2/3 ln(C / 8) + 2 C / r^2; where that is below 1/4, and beyond 1024 classes, the code is linear. None is the
-        linear code, codes = sign(s T). May be changed at any time.
+        r: 2/3 ln(C / 8) + 2 C / r^2; where that is below 1/4, the code is linear. None is the linear code,
+        codes = sign(s T). May be changed at any time.
     general_bits : int, default=0
         How many of the bits are kept general, for classes that are never learned: directions of the row along which
         classes differ most. Half of the bits is a good number. See the method's page.
@@ -106,6 +114,12 @@ class HROH(WithCodewords):
     alpha : float, optional
         The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
         may be changed at any time.
+    balance : float, default=0.5
+        How much classes with many rows outweigh those with few, from 0 (not at all) to 1 (as they are): a class of n
+        rows counts as n^balance, and all together as many as there are. It is applied last and may be changed at any
+        time.
+    temperature : float, default=0.05
+        "T" of :meth:`predict_proba`: softmax(s / T). May be changed at any time.
     decay : float, default=1.0
         Factor on everything learned before, per instance, for streams that drift. 0.9999 forgets half in about 7000
         instances.
@@ -148,7 +162,9 @@ class HROH(WithCodewords):
     changeable: ClassVar[Changeable] = {
         **OnlineHasher.changeable,
         "alpha": _check_penalty,
+        "balance": _check_balance,
         "sharpness": check_sharpness,
+        "temperature": check_positive,
     }
 
     codebook: str | Mapping[int | str, ArrayLike] = "ladder"
@@ -159,6 +175,8 @@ class HROH(WithCodewords):
     n_components: int = 2048
     bandwidth: float | None = None
     alpha: float | None = None
+    balance: float = 0.5
+    temperature: float = 0.05
     decay: float = 1.0
     preprocess: str | ArrayLike = "unit"
 
@@ -267,13 +285,9 @@ class HROH(WithCodewords):
         return np.flatnonzero(self._sums.counts(len(self._classes)) > NOTHING)
 
     def _encoder(self) -> Encoder:
-        sharpness = self._sharpness()
-        weights, words, by_class = self._solution()[:3]
-        if sharpness:
-            seen = self._seen()  # a class that was unlearned leaves no trace
-            weights, words = weights[:, seen], words[seen]
-        elif by_class:
-            weights = weights @ words.astype(np.float64)
+        ridge, words, _ = self._solution()
+        seen = self._seen()  # a class that was unlearned leaves no trace
+        weights, words = ridge.columns[:, seen], words[seen]
         intercept = CONSTANT * weights[-1]
         weights = weights[:-1]
         if self.general_bits:
@@ -290,28 +304,100 @@ class HROH(WithCodewords):
             frozen if self._map is None else replace(self._map, inner=frozen),
             self.version_,
             self.name,
-            codewords=words if sharpness else None,
-            sharpness=sharpness,
+            codewords=words,
+            sharpness=self._sharpness(),
+            classes=tuple(self._classes.labels[number] for number in seen),
+            calibration=Calibration(self.temperature),
         )
 
     def _solution(self) -> _Solution:
         """Return the solution for all rows, a deterministic function of the sums and of the rows that wait."""
-        n_classes = len(self._classes)
-        by_class = self._sharpness() > 0.0 or n_classes < self._n_class_bits
-        if self._solved is None or (self._solved.alpha, self._solved.by_class) != (self.alpha, by_class):
+        wanted = self.alpha, self.balance
+        if self._solved is None or self._solved.solved_for != wanted:
             statistics = self._sums.complete()
             words = self._classes.assigned(statistics)
-            penalty = float(self.alpha or statistics.choose_penalty(self.seed_, self._in_order(statistics)))
-            towards = statistics.towards(np.eye(n_classes) if by_class else words)
-            self._solved = _Solution(
-                statistics.solve(penalty, towards), words, by_class=by_class, alpha=self.alpha, penalty=penalty
-            )
+            statistics.grow(len(self._classes))
+            ridge = RidgeSolution(statistics, self.balance, self.alpha, self.seed_, self._in_order(statistics))
+            self._solved = _Solution(ridge, words, wanted)
         return self._solved
 
     def _in_order(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the classes that have rows by their labels: an order that does not depend on the stream's."""
         labels = self._classes.labels
         return np.array(sorted(statistics.seen, key=lambda number: labels[number]), np.intp)
+
+    # ------------------------------------------------------------------ classes
+
+    def decision_function(self, X: ArrayLike) -> Features:
+        """Return the scores of the classes, shape (n_samples, n_classes), in the order of ``classes_``.
+
+        A class of which everything was unlearned has -inf.
+        """
+        encoder = self.snapshot()
+        assert encoder.classes is not None
+        scores = encoder.class_scores(X)
+        scores = to_host(scores) if is_on_device(scores) else scores
+        every = np.full((len(scores), len(self._classes)), -np.inf, scores.dtype)
+        every[:, self._classes.numbers(np.array(encoder.classes))] = scores
+        return every
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Return the class with the highest score of every row.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from onlinehash import HROH
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = HROH(n_bits=16, random_state=0).partial_fit(X[:1000], y[:1000])
+        >>> bool((hasher.predict(X[1000:]) == y[1000:]).mean() > 0.95)
+        True
+        """
+        best: Labels = self.classes_[self.decision_function(X).argmax(axis=1)]
+        return best
+
+    def predict_proba(self, X: ArrayLike) -> Features:
+        """Return the probabilities of the classes, shape (n_samples, n_classes), in the order of ``classes_``."""
+        return softmax(self.decision_function(X), self.temperature)
+
+    def leave_one_out(self, X: ArrayLike, y: Any) -> Features:
+        """Return the scores that learned rows would have, had they not been learned.
+
+        They follow from the sums, without learning again: each row costs O(m^2). They show what scores are worth, and
+        which labels the other rows contradict. Rows that were not learned get scores that are too low.
+
+        Parameters
+        ----------
+        X, y : as they were learned, with weight 1
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from onlinehash import HROH
+        >>> X, y = load_digits(return_X_y=True)
+        >>> hasher = HROH(n_components=128, random_state=0).partial_fit(X[:500], y[:500])
+        >>> without = hasher.leave_one_out(X[:500], y[:500])
+        >>> bool((hasher.classes_[without.argmax(axis=1)] == y[:500]).mean() > 0.9)
+        True
+        """
+        self._demand_learned()
+        self._demand_same_parameters()
+        rows, labelled, _ = self._check_next(X, y, None)
+        if labelled is not None and not labelled.all():
+            raise InvalidLabelsError("y has rows without a label; scores without a row follow from its label.")
+        final, members, parts = self._completed(), self._members(rows.targets, None), []
+        with single_threaded_products():
+            ridge, sums = final._solution().ridge, final._sums
+            for start in range(0, rows.X.shape[0], ROWS_PER_SUM):
+                stop = min(start + ROWS_PER_SUM, rows.X.shape[0])
+                mapped = sums.mapped(final._frozen_rows(rows.X[start:stop, :]))
+                parts.append(ridge.scores_without(mapped, members.between(start, stop)))
+        return np.concatenate(parts)
 
     # ------------------------------------------------------------------ what sums allow
 
