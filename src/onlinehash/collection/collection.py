@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive_int
 from onlinehash.collection import inputs, insight, maintenance
 from onlinehash.collection import migration as migrations
-from onlinehash.collection.documents import Documents
+from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
 from onlinehash.collection.finder import Cursor, Finder, Queries
@@ -112,7 +112,6 @@ class Collection:
         store: str | None = None,
         search: str | None = None,
         embed: Any = None,
-        keep_documents: bool | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
 
@@ -142,10 +141,8 @@ class Collection:
         embed : name, callable or model, optional
             Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
             :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
-            was given by name.
-        keep_documents : bool, optional
-            Whether documents are kept, in the field ``"document"`` of the payload; stored in the collection. True when
-            created: :meth:`migrate` can then embed them again.
+            was given by name. Documents that are text or paths are kept, in the field ``"document"`` of the payload:
+            :meth:`migrate` can then embed them again.
         """
         given = None if hasher is None else as_hasher(hasher)  # all is checked before a file is created
         policy = None if refresh is None else check_refresh(refresh)
@@ -174,12 +171,12 @@ class Collection:
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
             if not readonly and not is_new:
                 collection._get_learner().check_recipe(hasher)
-            new = collection._documents.use(embedder, keep_documents)
-            if policy not in (None, collection._settings["refresh"]):
+            new: dict[str, Any] = {} if embedder is None else collection._documents.use(embedder)
+            if policy is not None:
                 new["refresh"] = policy
             if not readonly:
                 with collection._changing():
-                    if new:
+                    if any(collection._settings.get(name) != value for name, value in new.items()):
                         collection._put_settings(new)
                     if DUE in collection._settings:
                         collection._refresher.ask()
@@ -433,10 +430,13 @@ class Collection:
                 return
             payloads = self._store.payloads(seqs)
             if documents is not None:
-                vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
+                if payload is ...:
+                    old = list(map(without_document, payloads))
+                    payload = old[0] if single else old
+                vectors, payload = self._documents.columns(vectors, documents, payload, single)
             if payload is not ...:
                 new = inputs.payload_texts(payload, len(listed), single)
-                payloads = self._documents.kept(payloads, new)
+                payloads = new if documents is not None else self._documents.kept(payloads, new)
             if vectors is None and labels is ...:
                 with self._commit(settings):
                     self._store.put_payloads(seqs, payloads)
