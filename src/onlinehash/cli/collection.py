@@ -295,8 +295,8 @@ def restore(
 
 def compact(target: TargetArgument) -> None:
     """Give the space of deleted and replaced items back to the disk."""
-    with target.open() as collection, progress_bar("Compacting") as progress:
-        freed = collection.compact(progress=progress)
+    with target.open() as collection, progress_bar("Compacting"):
+        freed = collection.compact()
         left = collection.stats().n_bytes
     note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")
 
