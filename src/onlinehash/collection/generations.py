@@ -34,6 +34,9 @@ STALE_SHARE, FAR_SHARE = 0.01, 0.1
 """Shares of the learned instances that the codes do not know: to refresh when idle, and for searches to wait."""
 PATIENCE = 10.0
 """Seconds that a search waits for codes that are far behind."""
+# Rows read and encoded at a time. Python code that checks rows keeps the interpreter's lock, for which searches wait up
+# to 5 ms each time; so few rows are checked in less than 1 ms, and reading the next ones releases the lock.
+_ROWS_PER_CHUNK = 256
 _REST = 3  # times as long as searches have waited, none waits again
 
 DUE = "refresh_due"
@@ -237,7 +240,7 @@ def encode_stream(
     collection: Collection, encoder: Encoder, after: int = 0, table: str = "stream"
 ) -> Iterator[CodeColumns]:
     """Yield the codes of the rows of the stream after a sequence number, some at a time."""
-    store, limit = collection._store, rows_per_chunk(collection._store)
+    store, limit = collection._store, min(_ROWS_PER_CHUNK, rows_per_chunk(collection._store))
     generation = Generation(0, encoder, collection._searcher.engine.to_device)
     while len(rows := store.stream(after, limit, collection._settings["vector_dtype"], table)):
         yield CodeColumns(rows.seqs, generation.encode(rows.vectors, stored=True))
