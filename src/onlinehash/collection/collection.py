@@ -15,12 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.validation import (
-    check_choice,
-    check_feature_names,
-    check_non_negative_int,
-    check_positive_int,
-)
+from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive_int
 from onlinehash.collection import inputs, insight, maintenance
 from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
@@ -396,7 +391,7 @@ class Collection:
             if documents is not None and embedder != self._settings.get("embedder"):
                 vectors, payload = self._documents.columns(*given)
             settings = {} if checkpoint is None else inputs.checkpoint_settings(checkpoint)
-            settings |= self._feature_names(vectors)
+            settings |= inputs.named_features(vectors, self._settings)
             batch = inputs.check_batch(ids, vectors, labels, payload, self._settings)
             if not batch.ids:
                 self._put_settings(settings)
@@ -447,7 +442,7 @@ class Collection:
             if vectors is None:
                 rows = self._store.vectors(seqs, self._settings["vector_dtype"])
             else:
-                settings |= self._feature_names(vectors)
+                settings |= inputs.named_features(vectors, self._settings)
                 rows = inputs.check_vectors(vectors, len(listed), single, self._settings)
             texts = self._searcher.catalogue.label_texts(np.array(seqs, np.int64))
             if labels is not ...:
@@ -508,11 +503,6 @@ class Collection:
             if unlearn:
                 self._refresher.after_change()
             return len(seqs)
-
-    def _feature_names(self, vectors: Any) -> dict[str, Any]:
-        """Return the feature names of vectors, if they have any, as a setting; raise if others are known."""
-        names = check_feature_names(vectors, self._settings.get("feature_names"))
-        return {} if names is None else {"feature_names": names}
 
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""

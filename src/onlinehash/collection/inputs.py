@@ -125,6 +125,12 @@ def check_encodable(name: str, values: list[Any]) -> None:
 # ------------------------------------------------------------------ vectors
 
 
+def named_features(vectors: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the feature names of vectors, if they have any, as a setting; raise if others are known."""
+    names = check_feature_names(vectors, settings.get("feature_names"))
+    return {} if names is None else {"feature_names": names}
+
+
 def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str, Any]) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
     given, n_features, dtype = as_array(vectors), settings.get("n_features"), settings["vector_dtype"]

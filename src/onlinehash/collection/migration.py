@@ -149,7 +149,7 @@ class _Move:
 
     def run(self) -> None:
         """Write all but the last vectors while others go on; then keep changes out, learn, encode and swap."""
-        self._put_pairs(self._pairs)
+        self._put_pairs()
         while True:
             self._fill()
             with self._collection._changing():
@@ -195,9 +195,8 @@ class _Move:
             n_items = len(self._collection)
             raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, ids[0])
 
-    def _put_pairs(self, pairs: Pairs) -> None:
-        left = iter(pairs)
-        while given := dict(islice(left, ITEMS_PER_CHUNK)):
+    def _put_pairs(self) -> None:
+        while given := dict(islice(self._pairs, ITEMS_PER_CHUNK)):
             ids = inputs.check_item_ids(list(given), self._collection.id_type)
             found = self._store.seqs(ids)
             if found:
