@@ -798,8 +798,6 @@ def test_a_collection_checks_feature_names(tmp_path, frame):
     X, y = RNG.normal(size=(20, 3)).astype(np.float32), [0, 1] * 10
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
         collection.upsert(range(20), frame(X, NAMES), y)
-        assert collection.hasher.feature_names_in_.tolist() == NAMES
-        assert collection.encoder.feature_names == tuple(NAMES)
     for readonly in (False, True):
         with Collection.open(tmp_path / "a.oh", readonly=readonly) as collection:
             assert collection.search(X[:2]).ids == collection.search(frame(X[:2], NAMES)).ids
@@ -812,18 +810,3 @@ def test_a_collection_checks_feature_names(tmp_path, frame):
                     with pytest.raises(InvalidFeaturesError, match=f"(?s){message}"):
                         call(wrong)
             assert len(collection) == 20
-            assert collection.hasher.feature_names_in_.tolist() == NAMES
-
-
-def test_a_collection_takes_the_feature_names_of_its_hasher(tmp_path):
-    X, y = RNG.normal(size=(20, 3)).astype(np.float32), [0, 1] * 10
-    learned = HCOH(8, random_state=0).partial_fit(pd.DataFrame(X, columns=NAMES), y)
-    other = HCOH(8, random_state=1).partial_fit(pd.DataFrame(X, columns=NAMES[::-1]), y)
-    with Collection.open(tmp_path / "a.oh", learned) as collection:
-        with pytest.raises(InvalidFeaturesError, match=ORDER):
-            collection.upsert(range(20), pd.DataFrame(X, columns=NAMES[::-1]), y)
-        collection.upsert(range(20), X, y)
-        with pytest.raises(InvalidInputError, match="other feature names"):
-            collection.change_hasher(other)
-        collection.change_hasher("hroh")
-        assert collection.encoder.feature_names == tuple(NAMES)

@@ -32,7 +32,7 @@ def test_a_file_of_tickets_is_ingested_and_searched(tmp_path, run, monkeypatch):
 
 def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run("collection create t.oh --method hcoh --embed char_ngrams --no-keep-documents")
+    run("collection create t.oh --method hcoh --embed char_ngrams")
     for name, text, error in (
         ("a.csv", "id,text\n1,", "no 'text'"),
         ("b.csv", "id,text\n1", "line 2: 1 fields; the header has 2"),
@@ -47,7 +47,7 @@ def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
     run("ingest f.jsonl --into t.oh --documents text")
     run("ingest f.jsonl --into t.oh --documents text --first-id 2")
     with Collection.open("t.oh") as tickets:
-        assert list(tickets) == [0, 1, 2, 3] and tickets.get(3)[0].payload is None
+        assert list(tickets) == [0, 1, 2, 3] and tickets.get(3)[0].payload == {"document": "two"}
 
 
 def test_errors_name_options(tmp_path, run, monkeypatch):

@@ -16,7 +16,7 @@ LABELS = [label for label, texts in INTENTS.items() for _ in texts]
 
 
 def lengths(texts):
-    return [[len(text), 1.0, text.count("e")] for text in texts]
+    return [[len(text), 1.0, len(text.split())] for text in texts]
 
 
 def fingerprints(texts):
@@ -77,21 +77,15 @@ def test_documents_need_an_embedder_and_one_form(items):
     assert items.embedder is None
 
 
-def test_documents_can_be_left_out_of_the_payload(path):
-    with Collection.open(path, HCOH(8, random_state=0), embed=lengths, keep_documents=False) as items:
-        items.upsert([1, 2], documents=["a text", "b"], labels=[0, 1])
-        items.upsert(3, documents="c", payload=[1, 2])
-        assert [item.payload for item in items.get([1, 2, 3])] == [None, None, [1, 2]]
-    with Collection.open(path, embed=lengths) as items:  # remembered
-        items.upsert(4, documents="d")
-        assert items.get(4)[0].payload is None
-    with Collection.open(path, embed=lengths, keep_documents=True) as items:
-        items.upsert(5, documents="e")
-        assert items.get(5)[0].payload == {"document": "e"}
+def test_documents_that_are_text_or_paths_are_kept_in_the_payload(path):
+    with Collection.open(path, HCOH(8, random_state=0), embed=lengths) as items:
+        items.upsert([1, 2], documents=[b"bytes", "b"], labels=[0, 1], payload=[[1], None])
+        items.upsert(3, documents=b"c")
+        assert [item.payload for item in items.get([1, 2, 3])] == [[1], {"document": "b"}, None]
+        items.update([1, 2], documents=[b"other", b"another"])
+        assert [item.payload for item in items.get([1, 2])] == [[1], {}]  # not the document of before
         with pytest.raises(InvalidInputError, match="no fields to keep the document"):
             items.upsert(6, documents="f", payload=[1])
-        with pytest.raises(InvalidInputError, match=r"keep_documents=False, or pass paths"):
-            items.upsert(6, documents=b"bytes")
         with pytest.raises(InvalidInputError, match="pass a list with one per id"):
             items.upsert([6, 7], documents="f")
         with pytest.raises(InvalidInputError, match="one per document"):

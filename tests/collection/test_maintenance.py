@@ -395,10 +395,7 @@ def test_compacting_shrinks_the_file_and_changes_nothing_else(path, data):
         collection.upsert(range(5000), X, y)
         collection.delete(range(4900))
         before = collection.search(X[:3], 200)
-        calls = []
-        freed = collection.compact(progress=lambda *call: calls.append(call))
-        assert calls[-1][0] == calls[-1][1]
-        assert freed > 500_000
+        assert collection.compact() > 500_000
         assert path.stat().st_size < 300_000  # mostly the ids that were deleted
         after = collection.search(X[:3], 200)
         assert (after.ids, after.distances) == (before.ids, before.distances)

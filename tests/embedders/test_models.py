@@ -69,9 +69,7 @@ def test_an_onnx_file_of_a_real_network_embeds_photos(network, tmp_path):
     with torch.inference_mode():
         rows = network(torch.from_numpy(np.stack([image_array(image, 128) for image in images]))).mean((2, 3)).numpy()
     assert np.allclose(embedder(images), rows, atol=1e-3)
-    with Collection.open(
-        tmp_path / "photos.oh", HCOH(16, random_state=0), embed=f"onnx:{path}", keep_documents=False
-    ) as photos:
+    with Collection.open(tmp_path / "photos.oh", HCOH(16, random_state=0), embed=f"onnx:{path}") as photos:
         photos.upsert(range(12), documents=images, labels=labels)
         Image = pytest.importorskip("PIL.Image")
         found = photos.search(Image.fromarray(crops(13, seed=1)[0][0]), k=3, rescore="cosine")

@@ -161,7 +161,7 @@ def mean_colour(images):
 @pytest.fixture
 def colours(path):
     embed = Embedder("mean-colour", mean_colour, takes="image")
-    with Collection.open(path, HCOH(8, random_state=0), "manual", embed=embed, keep_documents=False) as collection:
+    with Collection.open(path, HCOH(8, random_state=0), "manual", embed=embed) as collection:
         names = ["red", "blue", "lime", "white"]
         collection.upsert(names, documents=[Image.new("RGB", (2, 2), name) for name in names], labels=names)
         with serve_in_thread(collection, limits=Limits(max_body_bytes=100_000)) as url:

@@ -327,9 +327,7 @@ def test_a_key_is_kept_nowhere_and_opens_files_of_pictures_and_a_search_by_image
         Image.new("RGB", (4, 3), name).save(tmp_path / f"{name} #1.png")
     embed = Embedder("mean-colour", mean_colour, takes="image")
     with (
-        Collection.open(
-            tmp_path / "items.oh", HCOH(8, random_state=0), embed=embed, keep_documents=False
-        ) as collection,
+        Collection.open(tmp_path / "items.oh", HCOH(8, random_state=0), embed=embed) as collection,
         serve_in_thread(collection, keys=ApiKeys.of(write=[KEY]), media=tmp_path) as url,
     ):
         files = [tmp_path / f"{name} #1.png" for name in names]

@@ -44,16 +44,13 @@ def create(
     refresh: options.Refresh = None,
     dtype: options.Dtype = None,
     embed: options.Embed = None,
-    keep_documents: Annotated[
-        bool, typer.Option("--keep-documents/--no-keep-documents", help="Keep documents in the payload.")
-    ] = True,
 ) -> None:
     """Create an empty collection."""
     target.check(new=True)
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
     hasher = options.hasher_from_options(method, options.hasher_parameters(bits, settings), random_state=seed)
-    with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed, keep_documents=keep_documents):
+    with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed):
         note(f"Created {target}, which learns with {hasher}.")
 
 
@@ -298,8 +295,8 @@ def restore(
 
 def compact(target: TargetArgument) -> None:
     """Give the space of deleted and replaced items back to the disk."""
-    with target.open() as collection, progress_bar("Compacting") as progress:
-        freed = collection.compact(progress=progress)
+    with target.open() as collection, progress_bar("Compacting"):
+        freed = collection.compact()
         left = collection.stats().n_bytes
     note(f"{target} has {left} bytes, {max(0, freed)} fewer than before.")
 

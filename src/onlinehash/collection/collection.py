@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive_int
 from onlinehash.collection import inputs, insight, maintenance
 from onlinehash.collection import migration as migrations
-from onlinehash.collection.documents import Documents
+from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
 from onlinehash.collection.finder import Cursor, Finder, Queries
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
-from onlinehash.collection.learner import Learner, as_hasher, name_features
+from onlinehash.collection.learner import Learner, as_hasher
 from onlinehash.collection.migration import Migration, Pairs
 from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores import open_store
@@ -88,7 +88,7 @@ class Collection:
         self._changes = RLock()  # one change at a time
         self._settings: dict[str, Any] = {}
         self._documents = Documents(self._settings)
-        self._refresher = Refresher(store, searcher, self._get_learner, self._changes, self._mend, self._settings)
+        self._refresher = Refresher(self)
         self._finder = Finder(store, searcher, self._settings)
         self._learner: Learner | None = None
         self._is_touched = True  # memory and store may differ: during a change, and after one that was ended too early
@@ -112,7 +112,6 @@ class Collection:
         store: str | None = None,
         search: str | None = None,
         embed: Any = None,
-        keep_documents: bool | None = None,
     ) -> Self:
         """Open a collection; create it if there is none.
 
@@ -142,10 +141,8 @@ class Collection:
         embed : name, callable or model, optional
             Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
             :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
-            was given by name.
-        keep_documents : bool, optional
-            Whether documents are kept, in the field ``"document"`` of the payload; stored in the collection. True when
-            created: :meth:`migrate` can then embed them again.
+            was given by name. Documents that are text or paths are kept, in the field ``"document"`` of the payload:
+            :meth:`migrate` can then embed them again.
         """
         given = None if hasher is None else as_hasher(hasher)  # all is checked before a file is created
         policy = None if refresh is None else check_refresh(refresh)
@@ -174,12 +171,12 @@ class Collection:
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
             if not readonly and not is_new:
                 collection._get_learner().check_recipe(hasher)
-            new = collection._documents.use(embedder, keep_documents)
-            if policy not in (None, collection._settings["refresh"]):
+            new: dict[str, Any] = {} if embedder is None else collection._documents.use(embedder)
+            if policy is not None:
                 new["refresh"] = policy
             if not readonly:
                 with collection._changing():
-                    if new:
+                    if any(collection._settings.get(name) != value for name, value in new.items()):
                         collection._put_settings(new)
                     if DUE in collection._settings:
                         collection._refresher.ask()
@@ -282,7 +279,6 @@ class Collection:
             self._searcher.load(self._settings.get("n_migrations", 0))
         if not self.readonly:
             self._learner = Learner.load(self._store, self._settings["vector_dtype"])
-            name_features(self._learner.hasher, self._settings.get("feature_names"))
         self._is_touched = False
 
     def _read_settings(self) -> None:
@@ -395,8 +391,7 @@ class Collection:
             if documents is not None and embedder != self._settings.get("embedder"):
                 vectors, payload = self._documents.columns(*given)
             settings = {} if checkpoint is None else inputs.checkpoint_settings(checkpoint)
-            if type(vectors) is not np.ndarray:
-                settings |= self._new_names(vectors)
+            settings |= inputs.named_features(vectors, self._settings)
             batch = inputs.check_batch(ids, vectors, labels, payload, self._settings)
             if not batch.ids:
                 self._put_settings(settings)
@@ -433,10 +428,13 @@ class Collection:
                 return
             payloads = self._store.payloads(seqs)
             if documents is not None:
-                vectors, payload = self._documents.changed(vectors, documents, payload, single, payloads)
+                if payload is ...:
+                    old = list(map(without_document, payloads))
+                    payload = old[0] if single else old
+                vectors, payload = self._documents.columns(vectors, documents, payload, single)
             if payload is not ...:
                 new = inputs.payload_texts(payload, len(listed), single)
-                payloads = self._documents.kept(payloads, new)
+                payloads = new if documents is not None else self._documents.kept(payloads, new)
             if vectors is None and labels is ...:
                 with self._commit(settings):
                     self._store.put_payloads(seqs, payloads)
@@ -444,7 +442,7 @@ class Collection:
             if vectors is None:
                 rows = self._store.vectors(seqs, self._settings["vector_dtype"])
             else:
-                settings |= self._new_names(vectors)
+                settings |= inputs.named_features(vectors, self._settings)
                 rows = inputs.check_vectors(vectors, len(listed), single, self._settings)
             texts = self._searcher.catalogue.label_texts(np.array(seqs, np.int64))
             if labels is not ...:
@@ -506,12 +504,6 @@ class Collection:
                 self._refresher.after_change()
             return len(seqs)
 
-    def _new_names(self, vectors: Any) -> dict[str, Any]:
-        """Return the feature names of vectors as a setting, if the collection has none yet."""
-        known = self._settings.get("feature_names")
-        names = inputs.feature_names(vectors, known)
-        return {} if known is not None or names is None else {"feature_names": names}
-
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""
         self._is_touched = True
@@ -520,8 +512,6 @@ class Collection:
         except OnlineHashError:  # a hasher that refuses its input has not changed
             self._is_touched = False
             raise
-        if "feature_names" in settings:
-            name_features(learner.hasher, settings["feature_names"])
         store, generation, head = self._store, self._searcher.generation, self._searcher.head
         version = learner.hasher.version_
         codes = np.empty((0, 0), np.uint8) if generation is None else generation.encode(batch.vectors, stored=True)
@@ -652,9 +642,7 @@ class Collection:
             if self._learner is not None:
                 return load_hasher(self._learner.hasher.to_bytes())
             with self._store.snapshot():
-                hasher = Learner.load(self._store, self._settings["vector_dtype"]).hasher
-            name_features(hasher, self._settings.get("feature_names"))
-            return hasher
+                return Learner.load(self._store, self._settings["vector_dtype"]).hasher
 
     @property
     def unlearns(self) -> bool:
@@ -1231,8 +1219,7 @@ class Collection:
         """
         with self._changing() as learner:
             n_items = len(self._searcher.catalogue)
-            new = Learner(self._store, learner.make_other(hasher, self._settings["vector_dtype"], n_items, progress))
-            name_features(new.hasher, self._settings.get("feature_names"))
+            new = Learner(self._store, learner.make_other(hasher, self._settings["vector_dtype"], progress))
             settings: dict[str, Any] = {DUE: True} if n_items else {}
             with self._commit(settings, then=partial(setattr, self, "_learner", new)):
                 settings |= new.save(self._searcher.head.seq)
@@ -1365,15 +1352,10 @@ class Collection:
         """
         maintenance.restore(Path(backup), Path(path), overwrite, progress)
 
-    def compact(self, *, progress: Progress = _silent) -> int:
+    def compact(self) -> int:
         """Give the space of deleted and replaced items back to the disk, and return the number of bytes.
 
         Changes wait; searches go on. Takes as much free space as the collection will need.
-
-        Parameters
-        ----------
-        progress : callable, optional
-            Called as ``progress(done, total)``.
 
         Examples
         --------
@@ -1388,7 +1370,7 @@ class Collection:
         with self._changing():
             self._save_hasher()  # what it has learned from may go then
             before = self._store.database.size()
-            self._store.database.compact(progress)
+            self._store.database.compact()
             return before - self._store.database.size()
 
     # ------------------------------------------------------------------ another embedding model
@@ -1409,9 +1391,10 @@ class Collection:
     ) -> None:
         """Move to another embedding model, of any width, while other threads search and change the collection.
 
-        New vectors are stored beside the old ones, in batches, and a new hasher learns from them. Searches use the old
-        vectors, embedder and codes until all items have both, those included that come meanwhile. Then one transaction
-        replaces vectors, hasher, codes and embedder; changes wait for it, searches do not.
+        New vectors are stored beside the old ones, in batches. Searches use the old
+        vectors, embedder and codes until all items have new ones. When all items have a new vector, those included that
+        come meanwhile, the new hasher learns and encodes them, and one transaction replaces vectors, hasher, codes and
+        embedder; changes wait for that, searches do not.
 
         Interrupted anywhere, even by a crash, the collection is as it was: call it again to go on with what is left,
         or :meth:`abandon_migration`.

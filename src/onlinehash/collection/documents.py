@@ -44,24 +44,15 @@ class Documents:
             return None
         return given.takes if given is not None and given.name == name else documents_of(name)
 
-    @property
-    def are_kept(self) -> bool:
-        """Whether documents are kept in the payload."""
-        return bool(self._settings.get("keep_documents", True))
-
-    def use(self, given: Embedder | None, keep: bool | None) -> dict[str, Any]:
-        """Embed with this, and return its name and what to keep as settings; raise if the collection has another."""
-        settings: dict[str, Any] = {} if keep is None else {"keep_documents": bool(keep)}
-        if given is not None:
-            self.given = given
-            if self.name is None:
-                settings["embedder"] = given.name
-            elif self.name != given.name:
-                raise InvalidInputError(
-                    f"This collection embeds with {self.name!r}, not {given.name!r}, and their vectors cannot be "
-                    "compared. Open it without embed=, and call collection.migrate(embed=...) to change the embedder."
-                )
-        return {name: value for name, value in settings.items() if self._settings.get(name) != value}
+    def use(self, given: Embedder) -> dict[str, Any]:
+        """Embed with this, and return its name as a setting; raise if the collection has another."""
+        if self.name not in (None, given.name):
+            raise InvalidInputError(
+                f"This collection embeds with {self.name!r}, not {given.name!r}, and their vectors cannot be "
+                "compared. Open it without embed=, and call collection.migrate(embed=...) to change the embedder."
+            )
+        self.given = given
+        return {"embedder": given.name}
 
     def embedder(self) -> Embedder:
         """Return the embedder of the collection."""
@@ -109,25 +100,12 @@ class Documents:
         if not single and is_document(documents):
             raise InvalidInputError(f"documents={documents!r} is one document; pass a list with one per id.")
         listed = [documents] if single else list(documents)
-        if self.name is not None and self.are_kept:
-            kept = _with_documents(listed, [payload] if single else payload)
-            payload = kept[0] if single else kept
-        rows = self.vectors(listed)
-        return rows[0] if single else rows, payload
-
-    def changed(
-        self, vectors: Any, documents: Any, payload: Any, single: bool, texts: Sequence[str | None]
-    ) -> tuple[Any, Any]:
-        """Return new vectors and payload of items from their documents; ``texts`` are the payloads they have."""
-        if payload is ... and self.are_kept:
-            old = [json.loads(text or "null") for text in texts]
-            return self.columns(vectors, documents, old[0] if single else old, single)
-        rows, kept = self.columns(vectors, documents, None if payload is ... else payload, single)
-        return rows, kept if self.are_kept else payload
+        rows, kept = self.vectors(listed), _with_documents(listed, [payload] if single else payload)
+        return (rows[0], kept[0]) if single else (rows, kept)
 
     def kept(self, old: Sequence[str | None], new: list[str | None]) -> list[str | None]:
         """Return new payloads, as JSON, with the documents that the old ones hold and the new ones do not name."""
-        if self.name is None or not self.are_kept:
+        if self.name is None:
             return new
         texts = list(new)
         for i, (before, after) in enumerate(zip(old, new, strict=True)):
@@ -138,24 +116,24 @@ class Documents:
         return texts
 
 
-def _with_documents(documents: Sequence[Any], payload: Any) -> list[dict[str, Any]]:
-    """Return payloads that hold the documents too, in the field ``FIELD``."""
+def _with_documents(documents: Sequence[Any], payload: Any) -> list[Any]:
+    """Return payloads that hold the documents that are text or paths, in the field ``FIELD``."""
     payloads = [None] * len(documents) if payload is None else list(payload)
     if len(payloads) != len(documents):
         values, wanted = counted(len(payloads), "value"), counted(len(documents), "document")
         raise InvalidInputError(f"payload has {values} for {wanted}; pass one per document.")
-    for document, value in zip(documents, payloads, strict=True):
-        if not isinstance(document, (str, os.PathLike)):
-            raise InvalidInputError(
-                f"A document of type {type(document).__name__} cannot be kept in the payload, which is JSON. Open the "
-                "collection with keep_documents=False, or pass paths."
-            )
-        if not isinstance(value, (dict, type(None))):
-            raise InvalidInputError(
-                f"payload={value!r} has no fields to keep the document in; pass a dict, or open the collection with "
-                "keep_documents=False."
-            )
-    return [{**(value or {}), FIELD: os.fspath(doc)} for doc, value in zip(documents, payloads, strict=True)]
+    for i, (document, value) in enumerate(zip(documents, payloads, strict=True)):
+        if isinstance(document, (str, os.PathLike)):
+            if not isinstance(value, (dict, type(None))):
+                raise InvalidInputError(f"payload={value!r} has no fields to keep the document in; pass a dict.")
+            payloads[i] = {**(value or {}), FIELD: os.fspath(document)}
+    return payloads
+
+
+def without_document(payload: str | None) -> Any:
+    """Return what else a payload holds."""
+    value = json.loads(payload or "null")
+    return {name: part for name, part in value.items() if name != FIELD} if isinstance(value, dict) else value
 
 
 def document_of(id: Any, payload: str | None) -> Any:

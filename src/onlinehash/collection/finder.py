@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_choice
-from onlinehash.collection.filters import Filter, compared_paths
+from onlinehash.collection.filters import Filter
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
 from onlinehash.collection.searcher import Generation, Hits, OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores.sql import Seqs, SqlStore
@@ -22,10 +21,8 @@ from onlinehash.collection.types import Id, Item, Label
 from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
 from onlinehash.types import SearchResult
 
-_log = logging.getLogger(__name__)
 _ROWS_PER_READ = 1000
 _FILTERS_KEPT = 16
-_PAYLOADS_LOOKED_AT = 100  # for a hint
 
 
 class Queries(NamedTuple):
@@ -94,24 +91,11 @@ class Finder:
             with self._store.snapshot():
                 head = self._store.head()
                 known = self._store.filter(where), head.seq
-            if not len(known[0]):
-                self._hint(where)
             if head.n_changes == key[1]:
                 while len(self._passing) >= _FILTERS_KEPT:
                     self._passing.pop(next(iter(self._passing)), None)
                 self._passing[key] = known
         return known
-
-    def _hint(self, where: Filter) -> None:
-        """Log how to filter by lists, if nothing passes a filter that compares one with a value."""
-        some = [json.loads(text) for text in self._store.first_payloads(_PAYLOADS_LOOKED_AT)]
-        for path in compared_paths(where):
-            values = some
-            for key in path:
-                values = [value.get(key) if isinstance(value, dict) else None for value in values]
-            if any(isinstance(value, list) for value in values):
-                name = ".".join(path)
-                _log.warning("where: %r holds lists, which equal no value; use {%r: {'$contains': ...}}.", name, name)
 
     @contextmanager
     def _in_one_state(self, among: SearchFilter) -> Iterator[Seqs | None]:

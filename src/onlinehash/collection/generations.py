@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from threading import Condition, RLock, Thread, current_thread
-from typing import Any
+from threading import Condition, Thread, current_thread
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection.insight import EncoderRecord, with_record
-from onlinehash.collection.learner import Learner, rows_per_chunk
-from onlinehash.collection.searcher import Generation, Searcher
-from onlinehash.collection.stores.sql import Seqs, SqlStore
+from onlinehash.collection.learner import rows_per_chunk
+from onlinehash.collection.searcher import Generation
+from onlinehash.collection.stores.sql import CodeColumns
+from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, NotLearnedError, OnlineHashError
-from onlinehash.types import Codes
+
+if TYPE_CHECKING:
+    from onlinehash.collection.collection import Collection
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +34,9 @@ STALE_SHARE, FAR_SHARE = 0.01, 0.1
 """Shares of the learned instances that the codes do not know: to refresh when idle, and for searches to wait."""
 PATIENCE = 10.0
 """Seconds that a search waits for codes that are far behind."""
+# Rows read and encoded at a time. Python code that checks rows keeps the interpreter's lock, for which searches wait up
+# to 5 ms each time; so few rows are checked in less than 1 ms, and reading the next ones releases the lock.
+_ROWS_PER_CHUNK = 256
 _REST = 3  # times as long as searches have waited, none waits again
 
 DUE = "refresh_due"
@@ -63,27 +70,12 @@ class Refresher:
 
     Parameters
     ----------
-    store, searcher, learner : the parts of a collection
-        ``learner`` is a function, because the learner is replaced when it is read again.
-    changes : RLock
-        Held by every change.
-    mend : callable
-        Reads memory again from the store if a change was ended too early.
-    settings : dict
-        Those of the collection, in memory.
+    collection : Collection
     """
 
-    def __init__(
-        self,
-        store: SqlStore,
-        searcher: Searcher,
-        learner: Callable[[], Learner],
-        changes: RLock,
-        mend: Callable[[], None],
-        settings: dict[str, Any],
-    ) -> None:
-        self._store, self._searcher, self._learner = store, searcher, learner
-        self._changes, self._mend, self._settings = changes, mend, settings
+    def __init__(self, collection: Collection) -> None:
+        self._collection, self._store, self._searcher = collection, collection._store, collection._searcher
+        self._settings = collection._settings
         self._state = Condition()
         self._thread: Thread | None = None
         self._is_wanted, self._not_before, self._stopping = False, 0.0, False
@@ -92,7 +84,6 @@ class Refresher:
         """What ended the last refresh too early."""
         self.is_building, self.n_encoded = False, 0
         self._next_wait = 0.0  # time.monotonic() before which no search waits
-        self._warned_of = 0  # generation whose codes a reader was told to be old
 
     @property
     def is_busy(self) -> bool:
@@ -157,18 +148,12 @@ class Refresher:
 
     def wait_for_codes(self) -> None:
         """Before a search: wait for a refresh while the codes are far behind what was learned, but not for ever."""
-        start, generation = time.monotonic(), self._searcher.generation
-        if generation is None or not self.is_stale(FAR_SHARE) or self._thread is current_thread():
+        start, is_mine = time.monotonic(), self._thread is current_thread()
+        if self._store.readonly or is_mine or start < self._next_wait or not self.is_stale(FAR_SHARE):
             return
-        unknown = f"the codes do not know {self._searcher.staleness} of {self._searcher.head.n_learned} instances"
-        if self._store.readonly:
-            if self._warned_of != generation.number:
-                self._warned_of = generation.number
-                _log.warning("A search finds old codes, which the writer has yet to refresh: %s.", unknown)
-            return
-        if start < self._next_wait:
-            return
-        _log.info("A search waits for a refresh: %s.", unknown)
+        searcher = self._searcher
+        known = f"the codes do not know {searcher.staleness} of {searcher.head.n_learned} instances"
+        _log.info("A search waits for a refresh: %s.", known)
         self.wait(self.ask(), PATIENCE)
         end = time.monotonic()
         self._next_wait = end + _REST * (end - start)
@@ -212,10 +197,10 @@ class Refresher:
 
     def _build(self) -> bool:
         """Encode all items and take the codes into use; return False if the hasher was replaced meanwhile."""
-        begun = time.monotonic()
-        with self._changes:
-            self._mend()
-            learner, dtype, current = self._learner(), self._settings["vector_dtype"], self._searcher.generation
+        begun, collection = time.monotonic(), self._collection
+        with collection._changes:
+            collection._mend()
+            learner, current = collection._get_learner(), self._searcher.generation
             is_new = current is None or current.encoder.version != learner.version or DUE in self._settings
             if not self._searcher.head.n_items or not is_new:
                 return True
@@ -225,60 +210,69 @@ class Refresher:
             except NotLearnedError:
                 return True
             self.n_encoded, self.is_building = 0, True
-        generation = Generation(0, encoder, self._searcher.engine.to_device)
-        seqs, codes = [np.empty(0, np.int64)], list[Codes]()
-
-        def encode_chunk(limit: int) -> bool:
-            """Encode the next rows of the stream; return whether there may be more."""
-            rows = self._store.stream(int(seqs[-1][-1]) if codes else 0, limit, dtype)
-            if len(rows):
-                seqs.append(rows.seqs)
-                codes.append(generation.encode(rows.vectors, stored=True))
-                self.n_encoded += len(rows)
-            return len(rows) == limit
-
+        chunks = list[CodeColumns]()
         try:
-            limit = rows_per_chunk(self._store)
-            while encode_chunk(limit):
+            for chunk in encode_stream(collection, encoder):
+                chunks.append(chunk)
+                self.n_encoded += len(chunk.seqs)
                 if self._stopping:
                     return True
-            with self._changes:
-                self._mend()
-                if self._learner() is not learner:  # another hasher, or other vectors: these codes are not wanted
+            with collection._changes:
+                collection._mend()
+                if collection._get_learner() is not learner:  # another hasher, or other vectors: these are not wanted
                     return False
-                while encode_chunk(limit):
-                    pass
-                if codes:
-                    self._finish(encoder, np.concatenate(seqs), np.concatenate(codes), time.monotonic() - begun)
+                chunks += encode_stream(collection, encoder, int(chunks[-1].seqs[-1]) if chunks else 0)
+                if chunks:
+                    n_bits = self._searcher.head.n_items * encoder.n_bits if current is not None else 0
+                    settings = {"bits_recomputed": self._settings.get("bits_recomputed", 0) + n_bits, DUE: None}
+                    with taking_into_use(collection, encoder, chunks, begun, settings):
+                        pass
         except OnlineHashError:
-            if self._learner() is learner:
+            if collection._get_learner() is learner:
                 raise
             return False
         finally:
             self.is_building = False
         return True
 
-    def _finish(self, encoder: Any, seqs: Seqs, codes: Codes, seconds: float) -> None:
-        """Store all codes in one transaction, and search them."""
-        searcher, settings = self._searcher, self._settings
-        world = settings.get("n_migrations", 0)
-        known = searcher.catalogue.known(seqs)
-        seqs, codes = seqs[known], codes[known]
-        n_items = searcher.head.n_items
-        if len(seqs) != n_items:
-            raise self._store.database.damage(f"the vectors of {n_items - len(seqs)} items are missing")
-        recomputed = len(seqs) * encoder.n_bits if searcher.generation is not None else 0
-        new = {"bits_recomputed": settings.get("bits_recomputed", 0) + recomputed, DUE: None}
-        record = EncoderRecord(searcher.head.generation + 1, encoder.version, datetime.now(UTC), n_items, seconds)
-        new |= with_record(settings, record)
-        try:
-            with self._store.transaction():
-                number = self._store.put_generation(encoder.to_bytes(), seqs, codes)
-                self._store.put_settings(new)
-            settings.update(new)
-            del settings[DUE]
-            generation = Generation(number, encoder, searcher.engine.to_device, world)
-            searcher.replace(generation, seqs, codes, self._store.last)
-        except BaseException:
-            searcher.is_torn = True
-            raise
+
+def encode_stream(
+    collection: Collection, encoder: Encoder, after: int = 0, table: str = "stream"
+) -> Iterator[CodeColumns]:
+    """Yield the codes of the rows of the stream after a sequence number, some at a time."""
+    store, limit = collection._store, min(_ROWS_PER_CHUNK, rows_per_chunk(collection._store))
+    generation = Generation(0, encoder, collection._searcher.engine.to_device)
+    while len(rows := store.stream(after, limit, collection._settings["vector_dtype"], table)):
+        yield CodeColumns(rows.seqs, generation.encode(rows.vectors, stored=True))
+        after = int(rows.seqs[-1])
+
+
+@contextmanager
+def taking_into_use(
+    collection: Collection,
+    encoder: Encoder,
+    chunks: Sequence[CodeColumns],
+    begun: float,
+    settings: dict[str, Any],
+    then: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
+    """Store an encoder and its codes with what the block writes, in one transaction; then search them."""
+    store, searcher = collection._store, collection._searcher
+    seqs, codes = np.concatenate([chunk.seqs for chunk in chunks]), np.concatenate([chunk.codes for chunk in chunks])
+    known, n_items = searcher.catalogue.known(seqs), searcher.head.n_items
+    seqs, codes = seqs[known], codes[known]
+    if len(seqs) != n_items:
+        raise store.database.damage(f"the vectors of {n_items - len(seqs)} items are missing")
+    number, seconds = searcher.head.generation + 1, time.monotonic() - begun
+    record = EncoderRecord(number, encoder.version, datetime.now(UTC), n_items, seconds)
+    settings |= with_record(collection._settings, record)
+
+    def search_them() -> None:
+        then()
+        world = collection._settings.get("n_migrations", 0)
+        generation = Generation(number, encoder, searcher.engine.to_device, world)
+        searcher.replace(generation, seqs, codes, store.last)
+
+    with collection._commit(settings, then=search_them):
+        yield
+        store.put_generation(number, encoder.to_bytes(), seqs, codes)

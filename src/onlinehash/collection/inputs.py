@@ -125,9 +125,10 @@ def check_encodable(name: str, values: list[Any]) -> None:
 # ------------------------------------------------------------------ vectors
 
 
-def feature_names(vectors: Any, known: Sequence[str] | None) -> list[str] | None:
-    """Return the feature names of vectors if they have any; raise if others are known."""
-    return None if check_feature_names(vectors) is None else check_feature_names(vectors, known)
+def named_features(vectors: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the feature names of vectors, if they have any, as a setting; raise if others are known."""
+    names = check_feature_names(vectors, settings.get("feature_names"))
+    return {} if names is None else {"feature_names": names}
 
 
 def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str, Any]) -> NDArray[Any]:
@@ -152,8 +153,7 @@ def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str
 
 def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | None) -> tuple[NDArray[Any], bool]:
     """Return queries, one per row, and whether there is one alone."""
-    if type(vectors) is not np.ndarray:
-        feature_names(vectors, names)
+    check_feature_names(vectors, names)
     rows = as_array(vectors)
     single = rows.ndim == 1
     return check_features(rows[np.newaxis] if single else rows, n_features=n_features, owner="this collection"), single

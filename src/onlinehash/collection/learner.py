@@ -74,13 +74,13 @@ class Learner:
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
         self.is_due = self._n_unsaved_bytes > wanted
 
-    def learn_stream(self, dtype: str, n_items: int, progress: Progress) -> None:
+    def learn_stream(self, dtype: str, table: str = "stream", progress: Progress = lambda done, total: None) -> None:
         """Learn from all stored items in order of arrival; not from rows of items that are gone."""
-        after, n_done, limit = 0, 0, rows_per_chunk(self._store)
-        while len(rows := self._store.stream(after, limit, dtype, only_items=True)):
+        after, n_done, limit, n_items = 0, 0, rows_per_chunk(self._store), self._store.head().n_items
+        while len(rows := self._store.stream(after, limit, dtype, table, only_items=True)):
             self.learn(rows.vectors, rows.labels)
             after, n_done = int(rows.seqs[-1]), n_done + len(rows)
-            progress(min(n_done, n_items), n_items)
+            progress(n_done, n_items)
 
     def check_unlearns(self) -> None:
         """Raise if the hasher cannot unlearn."""
@@ -103,8 +103,6 @@ class Learner:
         settings: dict[str, Any] = {"method": self.hasher.name, "n_bits": self.hasher.n_bits}
         if hasattr(self.hasher, "n_features_in_"):
             settings["n_features"] = self.hasher.n_features_in_
-        if hasattr(self.hasher, "feature_names_in_"):
-            settings["feature_names"] = list(self.hasher.feature_names_in_)
         return settings
 
     def check_recipe(self, hasher: OnlineHasher | str | None) -> None:
@@ -119,7 +117,7 @@ class Learner:
                 "collection.change_hasher(...) to change it."
             )
 
-    def make_other(self, other: OnlineHasher | str | int, dtype: str, n_items: int, progress: Progress) -> OnlineHasher:
+    def make_other(self, other: OnlineHasher | str | int, dtype: str, progress: Progress) -> OnlineHasher:
         """Return a hasher of another kind or code length, which has learned from all items."""
         if isinstance(other, int):
             resized = self.hasher._resized(other)
@@ -128,24 +126,13 @@ class Learner:
             new = type(self.hasher)(**{**self.hasher.get_params(deep=False), "n_bits": check_n_bits(other)})
         else:
             new = as_hasher(other)
-        Learner(self._store, new).learn_stream(dtype, n_items, progress)
+        Learner(self._store, new).learn_stream(dtype, progress=progress)
         return new
 
 
 def rows_per_chunk(store: SqlStore) -> int:
     """Return how many vectors to read at a time, for bounded memory."""
     return max(1, min(4096, _BYTES_PER_CHUNK // max(1, store.bytes_per_vector())))
-
-
-def name_features(hasher: OnlineHasher, names: Sequence[str] | None) -> None:
-    """Give a hasher the feature names of the collection; raise if it has learned from others."""
-    if names is None:
-        return
-    if list(getattr(hasher, "feature_names_in_", names)) != list(names):
-        raise InvalidInputError(
-            f"{hasher!r} has learned from other feature names than those of this collection; pass one that has not."
-        )
-    hasher.feature_names_in_ = np.array(names, object)
 
 
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:

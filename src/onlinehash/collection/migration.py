@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,10 @@ import numpy as np
 
 from onlinehash.collection import inputs
 from onlinehash.collection.documents import document_of
-from onlinehash.collection.insight import EncoderRecord, with_record
-from onlinehash.collection.learner import Learner, as_hasher, rows_per_chunk, same_recipe
-from onlinehash.collection.searcher import Generation
-from onlinehash.collection.stores.sql import NEW_STREAM, SqlStore
+from onlinehash.collection.generations import encode_stream, taking_into_use
+from onlinehash.collection.learner import Learner, as_hasher, same_recipe
+from onlinehash.collection.stores.sql import NEW_STREAM, CodeColumns, SqlStore
 from onlinehash.embedders import Embedder, make_embedder
-from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
     IncompleteMigrationError,
     InvalidFeaturesError,
@@ -27,7 +24,7 @@ from onlinehash.exceptions import (
     UnknownNameError,
 )
 from onlinehash.hashers import OnlineHasher, load_hasher
-from onlinehash.types import Codes, Progress
+from onlinehash.types import Progress
 
 if TYPE_CHECKING:
     from onlinehash.collection.collection import Collection
@@ -151,37 +148,17 @@ class _Move:
         self._begun, self._pairs = monotonic(), iter(vectors or ())
 
     def run(self) -> None:
-        """Do all but the last items while others go on; then keep them out, and swap."""
-        self._put_pairs(self._pairs)
-        self._fill()
-        self._start_over()
+        """Write all but the last vectors while others go on; then keep changes out, learn, encode and swap."""
+        self._put_pairs()
         while True:
-            self._learn()
-            self._encode()
             self._fill()
             with self._collection._changing():
                 self._noted()
-                if self._n_unlearned() != self._n_unlearned_before:  # what is unlearned must not have been learned
-                    self._start_over()
-                    continue
                 rest = self._store.without_new_vectors(ITEMS_PER_CHUNK)
-                if len(rest) == ITEMS_PER_CHUNK:
-                    continue
-                self._put(rest)
-                self._learn()
-                self._encode()
-                self._swap()
-            return
-
-    def _start_over(self) -> None:
-        self._learner = Learner(self._store, _new_hasher(self._collection))
-        self._encoder: Encoder | None = None
-        self._learned_to = self._encoded_to = 0
-        self._seqs, self._codes = [np.empty(0, np.int64)], list[Codes]()
-        self._n_unlearned_before = self._n_unlearned()
-
-    def _n_unlearned(self) -> int:
-        return int(getattr(self._collection._get_learner().hasher, "n_unlearned_", 0))
+                if len(rest) < ITEMS_PER_CHUNK:
+                    self._put(rest)
+                    self._swap()
+                    return
 
     def _noted(self) -> dict[str, Any]:
         noted: dict[str, Any] | None = self._collection._settings.get("migration")
@@ -218,9 +195,8 @@ class _Move:
             n_items = len(self._collection)
             raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, ids[0])
 
-    def _put_pairs(self, pairs: Pairs) -> None:
-        left = iter(pairs)
-        while given := dict(islice(left, ITEMS_PER_CHUNK)):
+    def _put_pairs(self) -> None:
+        while given := dict(islice(self._pairs, ITEMS_PER_CHUNK)):
             ids = inputs.check_item_ids(list(given), self._collection.id_type)
             found = self._store.seqs(ids)
             if found:
@@ -242,63 +218,42 @@ class _Move:
 
     # ------------------------------------------------------------------ hasher and codes
 
-    def _learn(self) -> None:
-        """Learn from the items that have come since."""
-        limit = rows_per_chunk(self._store)
-        while len(rows := self._store.stream(self._learned_to, limit, self._dtype, NEW_STREAM, only_items=True)):
-            self._learner.learn(rows.vectors, rows.labels)
-            self._learned_to = int(rows.seqs[-1])
-
-    def _encode(self) -> None:
-        """Encode the items that have come since, by what the hasher knew the first time."""
-        if self._encoder is None:
-            try:
-                self._encoder = self._learner.hasher.snapshot()
-            except NotLearnedError:
-                return
-        generation = Generation(0, self._encoder, self._collection._searcher.engine.to_device)
-        limit = rows_per_chunk(self._store)
-        while len(rows := self._store.stream(self._encoded_to, limit, self._dtype, NEW_STREAM)):
-            self._seqs.append(rows.seqs)
-            self._codes.append(generation.encode(rows.vectors, stored=True))
-            self._encoded_to = int(rows.seqs[-1])
-
     def _swap(self) -> None:
-        """Put new vectors, hasher, codes and embedder in place of the old ones, in one transaction."""
-        collection, store, encoder = self._collection, self._store, self._encoder
+        """Learn from the new vectors, and put them, hasher, codes and embedder in place, in one transaction."""
+        collection, store = self._collection, self._store
         searcher, width = collection._searcher, self._noted()["n_features"]
         if width is None or not searcher.head.n_items:
             raise InvalidInputError(
                 "All items were deleted before they had a new vector; add items and call migrate again, or call "
                 "collection.abandon_migration()."
             )
-        if encoder is None and searcher.generation is not None:
-            raise NotLearnedError(
-                "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled items, "
-                "and call migrate again."
-            )
-        seqs = np.concatenate(self._seqs)
-        known = searcher.catalogue.known(seqs)
-        seqs, codes = seqs[known], np.concatenate(self._codes)[known] if self._codes else np.empty((0, 0), np.uint8)
-        learner, world = self._learner, collection._settings.get("n_migrations", 0) + 1
-        name = None if self._embedder is None else self._embedder.name
-        settings = {"embedder": name, "n_features": width, "feature_names": None, "migration": None}
-        settings |= {"new_hasher": None, "n_migrations": world}
-        if encoder is not None:
-            number, n_items, seconds = searcher.head.generation + 1, len(seqs), monotonic() - self._begun
-            record = EncoderRecord(number, encoder.version, datetime.now(UTC), n_items, seconds)
-            settings |= with_record(collection._settings, record)
+        learner = Learner(store, _new_hasher(collection))
+        learner.learn_stream(self._dtype, NEW_STREAM)
+        encoder, chunks = None, list[CodeColumns]()
+        try:
+            encoder = learner.hasher.snapshot()
+            chunks += encode_stream(collection, encoder, table=NEW_STREAM)
+        except NotLearnedError:
+            if searcher.generation is not None:
+                raise NotLearnedError(
+                    "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled "
+                    "items, and call migrate again."
+                ) from None
+        settings = {
+            "embedder": None if self._embedder is None else self._embedder.name,
+            "n_features": width,
+            "n_migrations": collection._settings.get("n_migrations", 0) + 1,
+            **dict.fromkeys(("feature_names", "migration", "new_hasher")),
+        }
 
         def take_over() -> None:
             collection._documents.given, collection._learner = self._embedder, learner
-            if encoder is not None:
-                head = store.last
-                generation = Generation(head.generation, encoder, searcher.engine.to_device, world)
-                searcher.replace(generation, seqs, codes, head)
 
-        with collection._commit(settings, then=take_over):
+        if encoder is None:
+            commit = collection._commit(settings, then=take_over)
+        else:
+            commit = taking_into_use(collection, encoder, chunks, self._begun, settings, take_over)
+        with commit:
             store.end_migration(adopt=True)
-            if encoder is not None:
-                store.put_generation(encoder.to_bytes(), seqs, codes)
             settings |= learner.save(searcher.head.seq)
         collection._refresher.after_change()

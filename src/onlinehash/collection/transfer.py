@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -198,14 +198,6 @@ def _chunks(items: Iterator[list[Item]], total: int, progress: Progress) -> Iter
         progress(done, total)
 
 
-class Coded(NamedTuple):
-    """Ids, their packed codes, and the encoder that made them."""
-
-    ids: list[Id]
-    codes: Codes
-    encoder: Encoder
-
-
 def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
     """Write the codes of a collection for another program, and return their number.
 
@@ -243,42 +235,40 @@ def export_codes(collection: Collection, path: str | os.PathLike[str]) -> int:
         raise NotLearnedError("This collection has no codes yet; add items with labels first.")
     write, package, extra = FORMATS[ending]
     with needs_extra(package, extra):
-        write(target, Coded(ids, codes, encoder))
+        write(target, ids, codes, encoder)
     encoder.save(target.with_name(f"{target.stem}.encoder.oh"))
     return len(ids)
 
 
-def _write_faiss(path: Path, coded: Coded) -> None:
+def _write_faiss(path: Path, ids: list[Id], codes: Codes, encoder: Encoder) -> None:
     import faiss
 
     beside = path.with_name(f"{path.stem}.ids.jsonl")
     beside.unlink(missing_ok=True)  # of an earlier export
-    numbers = np.arange(len(coded.ids))
-    if isinstance(coded.ids[0], int):
-        numbers = np.array(coded.ids, np.int64)
+    numbers = np.arange(len(ids))
+    if isinstance(ids[0], int):
+        numbers = np.array(ids, np.int64)
     else:
-        write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in coded.ids).encode())
-    index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * coded.codes.shape[1]))
-    index.add_with_ids(coded.codes, numbers)
+        write_bytes(beside, "".join(f"{json.dumps(id)}\n" for id in ids).encode())
+    index = faiss.IndexBinaryIDMap(faiss.IndexBinaryFlat(8 * codes.shape[1]))
+    index.add_with_ids(codes, numbers)
     write_bytes(path, faiss.serialize_index_binary(index).tobytes())
 
 
-def _write_npz(path: Path, coded: Coded) -> None:
-    encoder, ids = coded.encoder, np.array(coded.ids)
-    if ids.tolist() != list(coded.ids):
+def _write_npz(path: Path, ids: list[Id], codes: Codes, encoder: Encoder) -> None:
+    column = np.array(ids)
+    if column.tolist() != ids:
         raise InvalidInputError("Some ids end in a NUL, which NumPy drops; write the codes to a .parquet file.")
     with whole_file(path) as file:
-        np.savez(file, ids=ids, codes=coded.codes, n_bits=encoder.n_bits, version=encoder.version)
+        np.savez(file, ids=column, codes=codes, n_bits=encoder.n_bits, version=encoder.version)
 
 
-def _write_parquet(path: Path, coded: Coded) -> None:
+def _write_parquet(path: Path, ids: list[Id], codes: Codes, encoder: Encoder) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    encoder, width = coded.encoder, coded.codes.shape[1]
     about = {"n_bits": encoder.n_bits, "version": encoder.version, "method": encoder.method}
-    codes = pa.array(map(bytes, coded.codes), pa.binary(width))
-    table = pa.table({"id": coded.ids, "code": codes})
+    table = pa.table({"id": ids, "code": pa.array(map(bytes, codes), pa.binary(codes.shape[1]))})
     with whole_file(path) as file:
         pq.write_table(table.replace_schema_metadata({f"onlinehash.{k}": str(v) for k, v in about.items()}), file)
 

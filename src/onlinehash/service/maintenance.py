@@ -51,7 +51,7 @@ def check(service: Service, request: ask.CheckRequest) -> Job:
 def compact(service: Service) -> Job:
     """Start a job that gives unused space back to the disk; changes wait, searches go on."""
     service.demand_writer()
-    return service.jobs.start("compact", lambda progress: {"n_bytes": service.collection.compact(progress=progress)})
+    return service.jobs.start("compact", lambda progress: {"n_bytes": service.collection.compact()})
 
 
 # ---------------------------------------------------------------------- backup

@@ -6,7 +6,6 @@ import json
 import os
 import selectors
 import socket
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
@@ -16,7 +15,7 @@ from typing import Any
 
 from onlinehash._internal.validation import check_process
 from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, parse_path, to_sql
-from onlinehash.collection.stores.sql import GONE_INDEX, NEW_STREAM, ROWS_PER_QUERY, TABLES, Head, SqlStore, checksum
+from onlinehash.collection.stores.sql import NEW_STREAM, ROWS_PER_QUERY, TABLES, Database, SqlStore
 from onlinehash.collection.stores.sqlite import open_sqlite
 from onlinehash.exceptions import (
     DamagedError,
@@ -57,11 +56,10 @@ def open_postgres(name: str, url: str, *, readonly: bool = False, create: bool =
     return SqlStore(PostgresDatabase(name, url, readonly=readonly, create=create))
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """Hold a schema open, for one writer and many readers.
 
-    Each thread that reads takes a connection of its own; changes share one, which holds an advisory lock. Changes are
-    as durable as the settings of the server make them.
+    The connection that writes holds an advisory lock. Changes are as durable as the settings of the server make them.
 
     Parameters
     ----------
@@ -81,17 +79,18 @@ class PostgresDatabase:
         written in between, and a change whose COMMIT failed may have been stored: read everything again.
     """
 
+    # The lock keeps the writer from replacing the stream meanwhile, which a snapshot of PostgreSQL does not hide.
+    begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
+    begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
     def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
+        super().__init__()
         self._parameters = _parameters(url)
         address = {"host": "localhost", "port": 5432, "dbname": "", **self._parameters}
         self._server = "{host}:{port}/{dbname}".format(**address)
         self.place, self.readonly = f"The collection {name!r} in {self._server}", readonly
         self._name, self._schema = name, f"onlinehash_{name}"
-        self.file, self.epoch, self._process, self._closed = None, 0, os.getpid(), False
-        self._active = threading.local()
-        self._idle: list[Connection] = []
-        self._writer_pid = 0  # of the process of the server
-        self._readers = threading.BoundedSemaphore(16)  # connections; further threads wait for one
+        self._process, self._writer_pid = os.getpid(), 0  # here, and of the server
         try:
             with self._errors():
                 self._open(create)
@@ -113,11 +112,7 @@ class PostgresDatabase:
 
     def _create(self) -> None:
         self.execute(f'CREATE SCHEMA "{self._schema}"')
-        for table, columns in TABLES.items():
-            self.execute(f"CREATE TABLE {table} {columns.format(**_TYPES)}")
-        self.execute(GONE_INDEX)
-        head = str(list(Head()))
-        self.execute("INSERT INTO settings VALUES ('head', ?, ?)", head, checksum("head", head))
+        self.create_tables(f"CREATE TABLE {table} {columns.format(**_TYPES)}" for table, columns in TABLES.items())
         self.execute(f"COMMENT ON TABLE settings IS '{_COMMENT}'")
 
     def _check_schema(self) -> None:
@@ -180,96 +175,46 @@ class PostgresDatabase:
     def take_lock(self) -> None:
         """Connect and lock again if the connection was lost; what it was committing is over then."""
         self._check_open()
-        if not _is_usable(self._writer):
+        if not self._is_usable(self._writer):
             self._writer.close()
             with self._errors():
                 self._writer = self._connect_to_write()
             self.epoch += 1
 
     def _check_writer(self) -> None:
-        """Raise unless this may write; another process may have written if the connection was lost."""
-        self._check_open()
-        if self.readonly:
-            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
-        if not _is_usable(self._writer):
+        super()._check_writer()
+        if not self._is_usable(self._writer):  # another process may have written
             raise StorageError(f"{self.place} lost its connection. Nothing of this call was stored; try again.")
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        """Give the connection of the transaction that this thread is in, or one for reading."""
-        active: Connection | None = getattr(self._active, "connection", None)
-        if active is not None:
-            yield active
-            return
-        self._check_open()
-        with self._readers:
-            connection = self._idle_connection() or self._connect()
-            try:
-                yield connection
-            finally:
-                self._idle.append(connection)
-                if self._closed:
-                    self.close()
-
-    def _idle_connection(self) -> Connection | None:
-        with suppress(IndexError):
-            while not _is_usable(connection := self._idle.pop()):
-                connection.close()
-            return connection
-        return None
 
     def close(self) -> None:
         """Release the server; connections that other threads use are closed when these are done."""
         self._closed = True
-        if os.getpid() != self._process:
-            return  # the connections are those of the parent
-        while self._idle:
-            self._idle.pop().close()
-        if hasattr(self, "_writer"):
-            self._writer.close()
+        if os.getpid() == self._process:  # else the connections are those of the parent
+            super().close()
 
     # ------------------------------------------------------------------ transactions
 
-    @contextmanager
-    def _transaction(self, connection: Connection, begin: str) -> Iterator[None]:
-        """Let the queries of this thread see the transaction; roll back what the block has not committed."""
-        try:
-            connection.execute(begin)
-            self._active.connection = connection
-            yield
-        finally:
-            self._active.connection = None
-            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                with suppress(psycopg.Error):
-                    connection.execute("ROLLBACK")
+    def _rollback(self, connection: Connection) -> None:
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """See one moment of the database in all queries of the block.
+    def _commit(self) -> None:
+        if self._writer.execute("COMMIT").statusmessage != "COMMIT":
+            raise StorageError(f"{self.place} rolled this back, because one of its statements failed.")
 
-        The lock keeps the writer from replacing the stream meanwhile, which a snapshot of PostgreSQL does not hide.
-        """
-        if getattr(self._active, "connection", None) is not None:
-            yield
-            return
-        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
-        with self._errors(), self._connection() as connection, self._transaction(connection, begin):
-            yield
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Apply all statements of the block, durably, or none."""
-        with self._errors():
-            self._check_writer()
-            with self._transaction(self._writer, "BEGIN ISOLATION LEVEL READ COMMITTED"):
-                yield
-                if self._writer.execute("COMMIT").statusmessage != "COMMIT":
-                    raise StorageError(f"{self.place} rolled this back, because one of its statements failed.")
+    def _is_usable(self, connection: Connection) -> bool:
+        """Return whether a connection is open, in no transaction, and has nothing to read, which would be its end."""
+        if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            return False
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+            return not selector.select(0)
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
-            return cursor.execute(_to_psycopg(sql), values).fetchall()
+            return list(cursor.execute(_to_psycopg(sql), values))
 
     def execute(self, sql: str, *values: Any) -> None:
         """Run a statement of a transaction."""
@@ -321,10 +266,6 @@ class PostgresDatabase:
 
     # ------------------------------------------------------------------ maintenance
 
-    def problems(self) -> Iterator[str]:
-        """Yield nothing: all rows have checksums, and PostgreSQL's amcheck verifies indexes."""
-        yield from ()
-
     def size(self) -> int:
         """Return the number of bytes of all tables and their indexes."""
         select = "SELECT pg_total_relation_size(format('%I.%I', schemaname, tablename)) FROM pg_tables"
@@ -351,19 +292,13 @@ class PostgresDatabase:
                         copy.create_index(parse_path(indexed))
             copy.backup(path, lambda done, total: None)  # which leaves no files beside it
 
-    def compact(self, progress: Progress) -> None:
+    def compact(self) -> None:
         """Rewrite all tables without gaps; readers of a table wait meanwhile."""
         with self._errors():
             self._check_writer()
-            progress(0, 1)
             self._writer.execute(f"VACUUM (FULL, ANALYZE) {', '.join(self._tables())}")
-            progress(1, 1)
 
     # ------------------------------------------------------------------ errors
-
-    def damage(self, what: str) -> DamagedError:
-        """Return the error for what was read and is not what was written."""
-        return DamagedError(f"{self.place} is damaged: {what}. Restore it from a copy.", what)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -396,15 +331,6 @@ def _parameters(url: str) -> dict[str, Any]:
         "The URL of the store is not valid; use postgresql://user:password@host:port/database, percent-encode special "
         "characters, and pass only parameters that PostgreSQL knows."
     )
-
-
-def _is_usable(connection: Connection) -> bool:
-    """Return whether a connection is open, in no transaction, and has nothing to read, which would be its end."""
-    if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-        return False
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.pgconn.socket, selectors.EVENT_READ)
-        return not selector.select(0)
 
 
 def _to_psycopg(sql: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from onlinehash.collection.filters import FieldPath, Filter
 from onlinehash.collection.types import Batch, Id
-from onlinehash.exceptions import DamagedError
+from onlinehash.exceptions import DamagedError, StorageError
 from onlinehash.types import Codes, Progress
 
 Seqs = NDArray[np.int64]
@@ -145,28 +146,123 @@ ROWS_PER_FETCH = 50_000
 
 
 class Database(Protocol):
-    """What a store asks of a database. SQL has ``?`` for values."""
+    """What a store asks of a database. SQL has ``?`` for values.
 
-    readonly: bool
+    Each thread that reads takes a connection of its own; changes share one. A subclass defines the methods that have
+    no body here.
+    """
+
     place: str
     """What errors call the collection."""
+    readonly: bool
+    file: Path | None = None
+    """The file that holds everything, if there is one."""
+    epoch: int = 0
+    """Number of times that the right to write was lost and taken again."""
+    begin_reading: str = "BEGIN"
+    begin_writing: str = "BEGIN"
+    _writer: Any  # the connection that changes share
+    _idle: list[Any]
+    _active: threading.local
+    _readers: threading.BoundedSemaphore
+    _closed: bool
 
-    @property
-    def file(self) -> Path | None:
-        """The file that holds everything; None if there is none."""
+    def __init__(self) -> None:
+        self._idle, self._active, self._closed = [], threading.local(), False
+        self._readers = threading.BoundedSemaphore(16)  # connections; further threads wait for one
 
-    @property
-    def epoch(self) -> int:
-        """Number of times that the right to write was lost and taken again."""
+    # ------------------------------------------------------------------ connections and transactions
+
+    def _connect(self) -> Any:
+        """Return a connection for reading."""
+
+    def _is_usable(self, connection: Any) -> bool:
+        """Return whether a connection is open, and in no transaction."""
+
+    def _check_open(self) -> None:
+        """Raise unless this is open, in the process that opened it."""
+
+    def _check_writer(self) -> None:
+        """Raise unless this may write now."""
+        self._check_open()
+        if self.readonly:
+            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
+
+    def _commit(self) -> None:
+        """End a transaction."""
+
+    def _rollback(self, connection: Any) -> None:
+        """Undo what was not committed, if anything."""
+
+    def _errors(self) -> AbstractContextManager[None]:
+        """Raise errors of the database as ours."""
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        """Give the connection of the transaction that this thread is in, or one for reading."""
+        active = getattr(self._active, "connection", None)
+        if active is not None:
+            yield active
+            return
+        self._check_open()
+        with self._readers:
+            connection = self._idle_connection() or self._connect()
+            try:
+                yield connection
+            finally:
+                self._idle.append(connection)
+                if self._closed:
+                    self.close()
+
+    def _idle_connection(self) -> Any:
+        with suppress(IndexError):
+            while not self._is_usable(connection := self._idle.pop()):
+                connection.close()
+            return connection
+        return None
+
+    @contextmanager
+    def _transaction(self, connection: Any, begin: str) -> Iterator[None]:
+        """Let the queries of this thread see the transaction; roll back what the block has not committed."""
+        try:
+            connection.execute(begin)
+            self._active.connection = connection
+            yield
+        finally:
+            self._active.connection = None
+            self._rollback(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one moment of the database in all queries of the block."""
+        if getattr(self._active, "connection", None) is not None:
+            yield
+            return
+        with self._errors(), self._connection() as connection, self._transaction(connection, self.begin_reading):
+            yield
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Apply all statements of the block, durably, or none; raise if the right to write was lost."""
+        with self._errors():
+            self._check_writer()
+            with self._transaction(self._writer, self.begin_writing):
+                yield
+                self._commit()
 
     def take_lock(self) -> None:
         """Take the right to write again if it was lost; what was being committed then is over."""
+        return
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Apply all statements of the block, durably, or none; raise if the right to write was lost."""
+    def close(self) -> None:
+        """Release everything; connections that other threads use are closed when these are done."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        if hasattr(self, "_writer"):
+            self._writer.close()
 
-    def snapshot(self) -> AbstractContextManager[None]:
-        """See one moment of the database in all queries of the block."""
+    # ------------------------------------------------------------------ statements
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
@@ -191,12 +287,24 @@ class Database(Protocol):
 
     def set_id_type(self, id_type: str) -> None:
         """Prepare for ids that are "int" or "str", before the first item."""
+        return
+
+    def create_tables(self, statements: Iterable[str]) -> None:
+        """Make the tables, and the counters that every store has."""
+        head = str(list(Head()))
+        for statement in [*statements, GONE_INDEX]:
+            self.execute(statement)
+        self.execute("INSERT INTO settings VALUES ('head', ?, ?)", head, checksum("head", head))
+
+    # ------------------------------------------------------------------ maintenance
 
     def damage(self, what: str) -> DamagedError:
         """Return the error for what was read and is not what was written."""
+        return DamagedError(f"{self.place} is damaged: {what}. Restore it from a copy.", what)
 
     def problems(self) -> Iterator[str]:
         """Yield what the database itself finds wrong."""
+        yield from ()
 
     def size(self) -> int:
         """Return the number of bytes that everything takes."""
@@ -204,11 +312,8 @@ class Database(Protocol):
     def backup(self, path: Path, progress: Progress) -> None:
         """Copy everything, as it is at one moment, to a new SQLite file."""
 
-    def compact(self, progress: Progress) -> None:
+    def compact(self) -> None:
         """Give unused space back."""
-
-    def close(self) -> None:
-        """Release everything."""
 
 
 class SqlStore:
@@ -250,26 +355,27 @@ class SqlStore:
 
     def head(self) -> Head:
         """Return the counters."""
-        found = self.database.query("SELECT name, value, checksum FROM settings WHERE name = 'head'")
+        found = self._checked(self.database.query(f"{_SETTINGS} WHERE name = 'head'"), "the setting {!r}")
         if not found:
             raise self.database.damage("its counters are missing")
-        return Head(*self._values(found)["head"])
+        return Head(*json.loads(found[0][1]))
 
     def settings(self) -> dict[str, Any]:
         """Return all settings: JSON values by name."""
-        settings = self._values(self.database.query("SELECT name, value, checksum FROM settings"))
+        found = self._checked(self.database.query(_SETTINGS), "the setting {!r}")
+        settings = {name: json.loads(value) for name, value, _ in found}
         if "head" not in settings:
             raise self.database.damage("its counters are missing")
-        head = Head(*settings.pop("head"))
-        if len(settings) != head.n_settings:
+        if Head(*settings.pop("head")).n_settings != len(settings):
             raise self.database.damage("settings are missing")
         return settings
 
-    def _values(self, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
-        for name, value, found in rows:
-            if checksum(name, value) != found:
-                raise self.database.damage(f"the setting {name!r} does not match its checksum")
-        return {name: json.loads(value) for name, value, _ in rows}
+    def _checked(self, rows: list[tuple[Any, ...]], what: str) -> list[tuple[Any, ...]]:
+        """Return rows that end in their checksums; ``what`` names one by its first field in errors."""
+        for row in rows:
+            if crc32(ascii(row[:-1]).encode()) != row[-1]:  # checksum(), without a call for every row
+                raise self.database.damage(f"{what.format(row[0])} does not match its checksum")
+        return rows
 
     def put_settings(self, settings: Mapping[str, Any]) -> None:
         """Write some settings; None removes one."""
@@ -330,9 +436,8 @@ class SqlStore:
 
     def seqs(self, ids: Sequence[Id]) -> dict[Any, int]:
         """Return the sequence numbers of ids that are known, in the same order."""
-        rows = self._checked_items(self._among(f"{_ITEMS} WHERE id", ids))
-        found = dict(row[:2] for row in rows) if rows else {}
-        return {id: found[id] for id in ids if id in found} if found else {}
+        found = {row[0]: row[1] for row in self._checked(self._among(f"{_ITEMS} WHERE id", ids), "item {!r}")}
+        return {id: found[id] for id in ids if id in found}
 
     def items(self) -> ItemColumns:
         """Return all items, in order of arrival."""
@@ -355,7 +460,7 @@ class SqlStore:
     def _next_items(self, after: Id | None, limit: int, sign: str = ">", order: str = "ASC") -> list[tuple[Any, ...]]:
         where, values = ("", ()) if after is None else (f"WHERE id {sign} ?", (after,))
         found = self.database.query(f"{_ITEMS} {where} ORDER BY id {order} LIMIT ?", *values, limit)
-        return self._checked_items(found)
+        return self._checked(found, "item {!r}")
 
     def page(self, order: str, after: Id | None, limit: int, *, descending: bool = False) -> list[tuple[int, Any]]:
         """Return sequence numbers and ids of the next items in order of "id" or "arrival"."""
@@ -365,12 +470,6 @@ class SqlStore:
         where, values = ("", ()) if after is None else (f"AND seq {sign} ?", (after,))
         select = f"SELECT seq, id FROM stream WHERE {_is_item('stream')} {where} ORDER BY seq {direction} LIMIT ?"
         return [(seq, id) for seq, id in self.database.query(select, *values, limit)]
-
-    def _checked_items(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        for id, seq, labels, found in rows:
-            if crc32(ascii((id, seq, labels)).encode()) != found:  # checksum(), without a call for every item
-                raise self.database.damage(f"item {id!r} does not match its checksum")
-        return rows
 
     def _among(self, select: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows in which the column that ends the query has one of the values, in any order."""
@@ -400,11 +499,6 @@ class SqlStore:
             found[seq] = text
         self._demand(seqs, found)
         return [found[seq] for seq in seqs]
-
-    def first_payloads(self, limit: int) -> list[str]:
-        """Return some payloads that are not empty."""
-        select = "SELECT payload FROM payloads WHERE payload IS NOT NULL LIMIT ?"
-        return [text for (text,) in self.database.query(select, limit)]
 
     def _demand(self, seqs: Sequence[int], found: Mapping[int, Any]) -> None:
         missing = next((seq for seq in seqs if seq not in found), None)
@@ -515,9 +609,8 @@ class SqlStore:
             sum_ = checksum(number, last, checksum(content=numbers), content=content)
             self.database.execute("INSERT INTO codes VALUES (?, ?, ?, ?, ?)", number, last, numbers, content, sum_)
 
-    def put_generation(self, encoder: bytes, seqs: Seqs, codes: Codes) -> int:
-        """Write an encoder and the codes of all items in place of those in use, and return its number."""
-        number = self._head["generation"] + 1
+    def put_generation(self, number: int, encoder: bytes, seqs: Seqs, codes: Codes) -> None:
+        """Write an encoder and the codes of all items in place of those in use."""
         for table in ("generation", "codes"):
             self.database.execute(f"DELETE FROM {table}")
         self.database.execute(
@@ -525,15 +618,12 @@ class SqlStore:
         )
         self.put_codes(number, seqs, codes)
         self._head["generation"] = number
-        return number
 
     def changes_since(self, seq: int, head: Head) -> Changes | None:
         """Return what happened after a sequence number; None if that is too far back."""
         if head.seq - seq >= FOLLOWED:
             return None
-        gone = self.database.query("SELECT seq, at, checksum FROM gone WHERE at > ?", seq)
-        if any(checksum(*row[:2]) != row[2] for row in gone):
-            raise self.database.damage("a row of the table gone does not match its checksum")
+        gone = self._checked(self.database.query(f"{_GONE} WHERE at > ?", seq), _GONE_ROW)
         left = {number for number, _, _ in gone}
         found = self._checked_stream(self.database.query(f"{_STREAM} WHERE seq > ? ORDER BY seq", seq))
         seqs, ids, _, labels, _ = columns([row for row in found if row[0] not in left], 5)
@@ -579,9 +669,7 @@ class SqlStore:
 
     def check_gone(self) -> None:
         """Raise if a row of the table of items that are gone is damaged, or a payload is that of no item."""
-        for seq, at, found in self.database.query("SELECT seq, at, checksum FROM gone"):
-            if checksum(seq, at) != found:
-                raise self.database.damage(f"row {seq} of the table gone does not match its checksum")
+        self._checked(self.database.query(_GONE), _GONE_ROW)
         n_payloads, n_items = self.database.query("SELECT count(*) FROM payloads")[0][0], self.head().n_items
         if n_payloads != n_items:
             raise self.database.damage(f"there are {n_payloads} payloads of {n_items} items")
@@ -592,5 +680,7 @@ def _is_item(table: str) -> str:
     return f"EXISTS (SELECT 1 FROM payloads WHERE payloads.seq = {table}.seq)"
 
 
+_SETTINGS = "SELECT name, value, checksum FROM settings"
+_GONE, _GONE_ROW = "SELECT seq, at, checksum FROM gone", "row {} of the table gone"
 _ITEMS = "SELECT id, seq, labels, checksum FROM items"
 _STREAM = "SELECT seq, id, batch, labels, vector, checksum FROM stream"

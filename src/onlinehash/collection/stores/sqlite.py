@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -16,9 +15,8 @@ from weakref import WeakSet
 
 from onlinehash._internal.files import kind_of, wrong_kind
 from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, to_sql
-from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, Head, SqlStore, checksum
+from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, Database, SqlStore
 from onlinehash.exceptions import (
-    DamagedError,
     DataNotFoundError,
     FileFormatError,
     LockedError,
@@ -100,11 +98,11 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """Hold a file open, in WAL mode with full synchronisation, for one writer and many readers.
 
-    Each thread that reads takes a connection of its own; changes share one. A forked process can use neither this nor,
-    because SQLite keeps locks in memory, any file of its own while it was forked with one open.
+    A forked process can use neither this nor, because SQLite keeps locks in memory, any file of its own while it was
+    forked with one open.
 
     Parameters
     ----------
@@ -113,13 +111,13 @@ class SqliteDatabase:
         Read what another process writes.
     """
 
+    file: Path
+    begin_writing = "BEGIN IMMEDIATE"
+
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        self.place, self.readonly, self.epoch = str(path), readonly, 0
-        self.file = path.resolve()
+        super().__init__()
+        self.place, self.readonly, self.file = str(path), readonly, path.resolve()
         self._log = self.file.with_name(f"{self.file.name}-wal")
-        self._active = threading.local()
-        self._idle: list[sqlite3.Connection] = []
-        self._closed = False
         self._lock: WriterLock | None = None
         if _FORKED:
             raise StorageError(_FORK_REFUSED)
@@ -144,7 +142,7 @@ class SqliteDatabase:
             self._found = self.file.stat()
             self._check_schema()
             return
-        self._writer = self._connect("rwc")
+        self._writer = self._connection_to("rwc")
         self._found = self.file.stat()
         execute = self._writer.execute
         is_new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -156,10 +154,7 @@ class SqliteDatabase:
         self._data_version = execute("PRAGMA data_version").fetchone()[0]
         if is_new:
             with self.transaction():
-                for statement in [*_made().values(), GONE_INDEX]:
-                    execute(statement)
-                head = str(list(Head()))
-                execute("INSERT INTO settings VALUES ('head', ?, ?)", (head, checksum("head", head)))
+                self.create_tables(_made().values())
                 execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 execute(f"PRAGMA user_version = {SCHEMA}")
             execute("PRAGMA wal_checkpoint(TRUNCATE)")  # from now on the file itself says what it is
@@ -191,7 +186,7 @@ class SqliteDatabase:
             if found.get(name, "").replace(f'"{name}"', name, 1) != sql:  # a table that was renamed has a quoted name
                 raise self.damage("its tables are not those of a collection")
 
-    def _check_file(self) -> None:
+    def _check_open(self) -> None:
         """Raise unless this is open, in the process that opened it, and its file is where it was."""
         if _FORKED:
             raise StorageError(_FORK_REFUSED)
@@ -218,27 +213,24 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Release the file; connections that other threads use are closed when these are done."""
-        self._closed = True
         if _FORKED:
+            self._closed = True
             return  # connections and lock are those of the parent
         _OPEN.discard(self)
-        while self._idle:
-            self._idle.pop().close()
-        if hasattr(self, "_writer"):
-            self._writer.close()
+        super().close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     # ------------------------------------------------------------------ connections
 
-    def _connect(self, mode: str) -> sqlite3.Connection:
+    def _connection_to(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.file.as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_SECONDS_TO_WAIT)
 
-    def _connect_to_read(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         """Return a connection that sees what is committed; SQLite writes beside the file even to read it."""
-        connection = self._connect("ro")
+        connection = self._connection_to("ro")
         try:
             connection.execute("SELECT count(*) FROM sqlite_master")
         except sqlite3.OperationalError as error:
@@ -251,73 +243,29 @@ class SqliteDatabase:
             ) from error
         return connection
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection of the transaction that this thread is in, or one for reading."""
-        active: sqlite3.Connection | None = getattr(self._active, "connection", None)
-        if active is not None:
-            yield active
-            return
-        self._check_file()
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._connect_to_read()
-        try:
-            yield connection
-        finally:
-            if connection.in_transaction:
-                connection.rollback()
-            if self._closed:
-                connection.close()
-            else:
-                self._idle.append(connection)
+    def _is_usable(self, connection: sqlite3.Connection) -> bool:
+        return True
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """See one moment of the database in all queries of the block."""
-        if getattr(self._active, "connection", None) is not None:
-            yield
-            return
-        with self._errors(), self._connection() as connection:
-            connection.execute("BEGIN")
-            self._active.connection = connection
-            try:
-                yield
-            finally:
-                self._active.connection = None
+    def _rollback(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.rollback()
 
-    def take_lock(self) -> None:
-        """Do nothing: the lock of a file is not lost."""
+    def _check_writer(self) -> None:
+        super()._check_writer()
+        self._rollback(self._writer)  # if an interrupt came between a transaction and its end
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Apply all statements of the block, durably, or none."""
-        if self.readonly:
-            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
-        self._check_file()
-        with self._errors():
-            if self._writer.in_transaction:  # an interrupt came between a transaction and its end
-                self._writer.rollback()
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
-                    raise StorageError(
-                        f"{self.place} was changed by another writer, which its lock file should have kept out; close "
-                        "it, and open it again."
-                    )
-                self._active.connection = self._writer
-                yield
-                self._writer.execute("COMMIT")
-            finally:
-                self._active.connection = None
-                if self._writer.in_transaction:
-                    self._writer.rollback()
+    def _commit(self) -> None:
+        if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
+            raise StorageError(
+                f"{self.place} was changed by another writer, which its lock file should have kept out; close it, and "
+                "open it again."
+            )
+        self._writer.execute("COMMIT")
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         with self._errors(), self._connection() as connection:
-            return connection.execute(sql, values).fetchall()
+            return list(connection.execute(sql, values))
 
     def execute(self, sql: str, *values: Any) -> None:
         """Run a statement of a transaction."""
@@ -355,9 +303,6 @@ class SqliteDatabase:
         """Make another table like the stream."""
         self.execute(_made()["stream"].replace("stream", name, 1))
 
-    def set_id_type(self, id_type: str) -> None:
-        """Do nothing: a column holds ids of both types."""
-
     # ------------------------------------------------------------------ maintenance
 
     def problems(self) -> Iterator[str]:
@@ -375,20 +320,14 @@ class SqliteDatabase:
         with path.open("rb+") as file:
             os.fsync(file.fileno())
 
-    def compact(self, progress: Progress) -> None:
+    def compact(self) -> None:
         """Rewrite all tables without gaps, and shorten the file."""
-        self._check_file()
-        progress(0, 1)
+        self._check_open()
         with self._errors():
             self._writer.execute("VACUUM")
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        progress(1, 1)
 
     # ------------------------------------------------------------------ errors
-
-    def damage(self, what: str) -> DamagedError:
-        """Return the error for what was read and is not what was written."""
-        return DamagedError(f"{self.place} is damaged: {what}. Restore it from a copy.", what)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
