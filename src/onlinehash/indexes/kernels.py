@@ -154,7 +154,7 @@ def top_k(
     queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, hashed: bool,
     nearest: Any, buffer: Any, out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
-    """Find the k nearest items of each query that a mask leaves, ties by id; the largest id where there are fewer.
+    """Find the k nearest items of each query that a mask leaves, ties by id; the largest integer where there are fewer.
 
     Where ``hashed``, ties are ordered by a hash of the id, and ``out_ids`` are the hashes. A heap of the k best so far
     keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a tile of later rows at the same
