@@ -1,20 +1,25 @@
 """Slow, obvious search over the items of a collection."""
 
 import numpy as np
+from tests.reference.hamming import tie_hash
 
 from onlinehash import hamming_distances
 
 
 def ranking(collection, query, keep=lambda item: True):
-    """Return (distance, id) of all items that have a code, nearest first, ties in order of arrival."""
-    items = [item for item in collection.items(order="arrival") if item.version is not None and keep(item)]
+    """Return (distance, id) of all items that have a code, nearest first, ties by a hash."""
+    items = [item for item in collection.items() if item.version is not None and keep(item)]
     if not items:
         return []
     codes = collection.encoder.encode(np.array([item.vectors for item in items]))
     distances = hamming_distances(collection.encoder.encode(query[np.newaxis]), codes)[0]
-    ids = [item.id for item in items]
-    order = np.argsort(distances, kind="stable")
-    return [(int(distances[i]), ids[i]) for i in order]
+    return by_distance(collection, distances.tolist(), [item.id for item in items])
+
+
+def by_distance(collection, distances, ids):
+    """Return (distance, id) of items, nearest first, ties by a hash of their sequence numbers."""
+    seqs = collection._store.seqs(ids)
+    return sorted(zip(distances, ids, strict=True), key=lambda pair: (pair[0], tie_hash(seqs[pair[1]])))
 
 
 def pairs(hits):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tests.collection.brute import contents, pairs, ranking
+from tests.collection.brute import by_distance, contents, pairs, ranking
 
 import onlinehash
 from onlinehash import HCOH, LSH, Collection, asymmetric_distances
@@ -103,7 +103,7 @@ def test_asymmetric_search_ranks_by_the_real_values_of_the_query(small, data):
     query = data.take(1)[0]
     soft, codes = collection.encoder.encode_asymmetric(query), collection.encoder.encode(X)
     distances = asymmetric_distances(soft, codes)[0]
-    expected = sorted(zip(distances.tolist(), range(40), strict=True))[:15]
+    expected = by_distance(collection, distances.tolist(), list(range(40)))[:15]
     assert pairs(collection.search(query, 15, asymmetric=True)[0]) == expected
 
 

@@ -109,6 +109,28 @@ def test_asymmetric_and_rescored_searches_are_those_of_memory(path, data, search
                 assert (here.ids, here.distances) == (there.ids, there.distances)
 
 
+def test_items_of_one_code_are_found_whenever_they_came_and_alike_in_every_engine(tmp_path, data, search):
+    X, queries = np.tile(data.take(1)[0], (500, 1)), data.take(4)[0]
+    place = tmp_path / "items.oh"
+    with Collection.open(place, HCOH(8, random_state=0), "manual", search=search) as collection:
+        for start in range(0, 500, 100):
+            collection.upsert(range(start, start + 100), X[start : start + 100], [0] * 100)
+        assert len(np.unique(collection.codes()[1], axis=0)) == 1
+        found = collection.search(queries, 10)
+        near = collection.range_search(queries, 8)
+        among = collection.search(queries, 10, ids=range(250, 500))
+    assert all(some.ids == found.ids[0] for some in found)  # the order of ties is one for all queries
+    assert min(found.ids[0]) < 100 < 400 < max(found.ids[0])
+    assert all(some.ids[:10] == found.ids[0] and len(some) == 500 for some in near)
+    assert among.ids[0] == [id for id in near.ids[0] if id >= 250][:10]
+    for engine in (search, "memory"):
+        with Collection.open(place, search=engine) as again:
+            assert again.search(queries, 10).ids == found.ids
+            assert again.range_search(queries, 8).ids == near.ids
+            again.refresh()
+            assert again.search(queries, 10).ids == found.ids
+
+
 def test_filters_on_payloads_are_exact(path, data, search):
     X, y = data.take(300)
     with Collection.open(path, HCOH(16, random_state=0), "manual", search=search) as collection:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from tests.collection.brute import pairs
+from tests.collection.brute import by_distance, pairs
 from tests.collection.filter_oracle import filters, passes, payloads
 from tests.collection.places import EnginePlace, FilePlace
 
@@ -125,9 +125,7 @@ class FilterMachine(RuleBasedStateMachine):
                 assert collection.search(VECTORS[query], k, where=where).ids == []
                 continue
             distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
-            order = {id: place for place, id in enumerate(self.items)}
-            ranked = sorted((distances[self.items[id][0]], order[id], id) for id in passing)
-            ranked = [(distance, id) for distance, _, id in ranked]
+            ranked = by_distance(collection, [distances[self.items[id][0]] for id in passing], passing)
             labelled = [pair for pair in ranked if label is None or has(self.items[pair[1]], label)]
             found = collection.search(VECTORS[query], k, where=where, labels=label, include=["payload"])
             assert pairs(found) == labelled[:k]

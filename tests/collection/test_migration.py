@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.collection.brute import by_distance, pairs
 from tests.collection.refreshing import TIMEOUT
 
 from onlinehash import HCOH, HROH, Collection, Embedder, hamming_distances
@@ -56,10 +57,8 @@ def assert_exact(collection, embed, n_items):
     by_id = dict(zip([item.id for item in items], collection.encoder.encode(X), strict=True))
     assert np.array_equal(codes, [by_id[id] for id in ids])
     query = collection.encoder.encode(embed(["1 7000"]))
-    distances = hamming_distances(query, codes)[0]
-    order = np.argsort(distances, kind="stable")
-    found = collection.search("1 7000", k=n_items)
-    assert found.distances == distances[order].tolist() and found.ids == [ids[row] for row in order]
+    expected = by_distance(collection, hamming_distances(query, codes)[0].tolist(), ids)
+    assert pairs(collection.search("1 7000", k=n_items)) == expected
 
 
 def test_a_migration_from_the_first_item_to_the_answer(place, tickets):

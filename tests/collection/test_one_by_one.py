@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.collection.brute import by_distance
 
 from onlinehash import HCOH, Collection
 
@@ -34,11 +35,11 @@ def test_items_that_come_one_by_one_are_found_at_once(tmp_path, data):
 
 
 def _nearest(collection, last, X, row):
-    """Return all ids by distance; those that tie in order of arrival."""
+    """Return all ids by distance."""
     encoder = collection.encoder
     codes = encoder.encode(X[list(last.values())])
     distances = np.bitwise_count(codes ^ encoder.encode(X[row : row + 1])).sum(axis=1)
-    return [list(last)[i] for i in np.argsort(distances, kind="stable")]
+    return [id for _, id in by_distance(collection, distances.tolist(), list(last))]
 
 
 def test_memory_that_fails_to_apply_a_change_is_read_again(tmp_path, data, monkeypatch):

@@ -231,7 +231,7 @@ def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data, po
     assert not caplog.records
 
 
-def test_repeated_codes_are_ranked_by_arrival(path, data):
+def test_repeated_codes_are_ranked_by_a_hash(path, data):
     X, y = data.take(3000)
     with Collection.open(path, HCOH(n_bits=8, random_state=0), "manual") as collection:
         collection.upsert(range(3000), X, y)

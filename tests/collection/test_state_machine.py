@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.collection.brute import by_distance
 from tests.collection.places import EnginePlace, FilePlace
 
 from onlinehash import HCOH, hamming_distances
@@ -128,9 +129,7 @@ class CollectionMachine(RuleBasedStateMachine):
             return
         assert stats.n_searchable == len(self.items)
         distances = hamming_distances(encoder.encode(VECTORS[[query]]), encoder.encode(VECTORS))[0].tolist()
-        arrived = {item.id: place for place, item in enumerate(self.collection.items(order="arrival"))}
-        ranked = [(distances[vector], id) for id, (vector, _, _) in self.items.items()]
-        ranked.sort(key=lambda pair: (pair[0], arrived[pair[1]]))
+        ranked = by_distance(self.collection, [distances[item[0]] for item in self.items.values()], list(self.items))
         passing = [pair for pair in ranked if self.has(pair[1], label)]
         chosen = [pair for pair in passing if pair[1] in ids]
         for hits, expected in (

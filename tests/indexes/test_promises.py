@@ -110,7 +110,7 @@ def test_ties_by_hash_are_the_same_draw_for_every_search(n_bits, tmp_path):
         each.upsert(codes, ids)
         each.delete(ids[::5])
     queries, values = codes[:20], np.tile(np.linspace(-1, 1, n_bits), (3, 1))
-    hashes = {id: splitmix64(id) for id in ids.tolist()}
+    hashes = {id: reference.tie_hash(id) for id in ids.tolist()}
     for k in (1, 10, 3000):
         for some in (None, np.sort(ids)[::2], ids[:30]):
             everything = by_id.search(queries, 5000, ids=some)
@@ -129,15 +129,6 @@ def test_ties_by_hash_are_the_same_draw_for_every_search(n_bits, tmp_path):
     again = FlatIndex.load(tmp_path / "index.ohi")
     assert again.ties == "hash"
     assert np.array_equal(again.search(queries, 50).ids, index.search(queries, 50).ids)
-
-
-def splitmix64(id):
-    """Return the finalizer of splitmix64, as a signed integer."""
-    z = (id + 0x9E3779B97F4A7C15) % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    z ^= z >> 31
-    return z - 2**64 if z >= 2**63 else z
 
 
 def test_ties_by_hash_do_not_prefer_old_items():

@@ -14,3 +14,12 @@ def distances(queries, codes):
 def ranking(query, items):
     """Items of a dict id -> code as (distance, id), nearest first, ties by id."""
     return sorted((distance(query, code), id) for id, code in items.items())
+
+
+def tie_hash(id):
+    """Return the hash of an id that orders ties: the finalizer of splitmix64, as a signed integer."""
+    z = (id + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    z ^= z >> 31
+    return z - 2**64 if z >= 2**63 else z

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from onlinehash.codes import code_width, hamming_distances
 from onlinehash.indexes import FlatIndex
 from onlinehash.types import Codes, Ids, SearchResult
 
-MakeIndex = Callable[[int], Any]
+MakeIndex = Callable[..., Any]
 IndexCheck = Callable[[MakeIndex], None]
 
 _N_BITS = (5, 16, 32, 72)
@@ -24,15 +26,17 @@ _N_BITS = (5, 16, 32, 72)
 def check_index(make_index: MakeIndex, *, exact: bool = True) -> None:
     """Raise ``AssertionError`` if an index breaks a promise of the contract.
 
-    ``supports_asymmetric`` and ``save`` with ``load`` are optional; without them, their checks are skipped.
+    ``ties``, ``supports_asymmetric`` and ``save`` with ``load`` are optional; without them, their checks are skipped.
 
     Parameters
     ----------
     make_index : callable
-        Returns an empty index for a number of bits; the class itself, where that is all it takes.
+        Returns an empty index for a number of bits and, if it takes them, ``ties``; the class itself, where that is all
+        it takes.
     exact : bool
         Whether the index finds the nearest items. An approximate index must still return the requested number of items
-        with their true distances, nearest first, ties by id; :func:`recall` measures how many of the nearest it finds.
+        with their true distances, nearest first, ties in order; :func:`recall` measures how many of the nearest it
+        finds.
 
     Examples
     --------
@@ -84,9 +88,9 @@ def index_checks(*, exact: bool = True) -> Iterator[IndexCheck]:
 
 
 def check_search_is_exact(make_index: MakeIndex) -> None:
-    """The k nearest items are found, nearest first, ties by id, for any k."""
-    for n_bits in _N_BITS:
-        index, oracle = _filled(make_index, n_bits)
+    """The k nearest items are found, nearest first, ties in order, for any k."""
+    for make, n_bits in _cases(make_index):
+        index, oracle = _filled(make, n_bits)
         queries = _codes(9, n_bits, seed=1)
         for k in (1, 10, 300, 5000):
             _same(index.search(queries, k), oracle.search(queries, k), f"search for {k} of {n_bits} bits")
@@ -96,8 +100,8 @@ def check_asymmetric_search_is_exact(make_index: MakeIndex) -> None:
     """The same holds for asymmetric queries."""
     if not make_index(8).supports_asymmetric:
         return
-    for n_bits in _N_BITS:
-        index, oracle = _filled(make_index, n_bits)
+    for make, n_bits in _cases(make_index):
+        index, oracle = _filled(make, n_bits)
         queries = _values(70, n_bits)
         for k in (1, 10, 5000):
             found, expected = (each.search(queries, k, asymmetric=True) for each in (index, oracle))
@@ -105,9 +109,9 @@ def check_asymmetric_search_is_exact(make_index: MakeIndex) -> None:
 
 
 def check_radius_search_is_exact(make_index: MakeIndex) -> None:
-    """All items within a radius are found, the radius included, nearest first, ties by id."""
-    for n_bits in _N_BITS:
-        index, oracle = _filled(make_index, n_bits)
+    """All items within a radius are found, the radius included, nearest first, ties in order."""
+    for make, n_bits in _cases(make_index):
+        index, oracle = _filled(make, n_bits)
         queries = _codes(9, n_bits, seed=1)
         for radius in (0, 2, n_bits):
             what = f"range_search of {radius} in {n_bits} bits"
@@ -116,11 +120,11 @@ def check_radius_search_is_exact(make_index: MakeIndex) -> None:
 
 def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
     """With ``ids``, results equal those of an index of these items alone; unknown ids are ignored."""
-    for n_bits in _N_BITS:
-        index, oracle = _filled(make_index, n_bits)
+    for make, n_bits in _cases(make_index):
+        index, oracle = _filled(make, n_bits)
         queries, values = _codes(3, n_bits, seed=1), _values(3, n_bits)
         for some in (oracle.ids[::3], oracle.ids[:2], oracle.ids[:0], oracle.ids):
-            alone = FlatIndex(n_bits)
+            alone = FlatIndex(n_bits, oracle.ties)
             alone.upsert(oracle.get(some), some)
             for ids in (np.append(some, 10**9), np.sort(some), some.tolist() * 2):
                 what = f"a search of {n_bits} bits among {len(some)} ids"
@@ -134,14 +138,15 @@ def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
 def check_search_after_changes_is_exact(make_index: MakeIndex) -> None:
     """After insertions, replacements and deletions, a search equals a full scan."""
     queries = _codes(3, 16, seed=1)
-    for step, (index, oracle) in enumerate(_changes(make_index)):
-        _same(index.search(queries, 20), oracle.search(queries, 20), f"a search after {step + 1} changes")
+    for make in _orders(make_index):
+        for step, (index, oracle) in enumerate(_changes(make)):
+            _same(index.search(queries, 20), oracle.search(queries, 20), f"a search after {step + 1} changes")
 
 
 def check_answers_are_true(make_index: MakeIndex) -> None:
     """Results have the requested size, true distances and order, and respect ``ids`` and the radius."""
-    for n_bits in _N_BITS:
-        index, oracle = _filled(make_index, n_bits)
+    for make, n_bits in _cases(make_index):
+        index, oracle = _filled(make, n_bits)
         queries, ids = _codes(5, n_bits, seed=1), oracle.ids[::3]
         for k in (1, 10, 5000):
             for some in (None, ids):
@@ -167,8 +172,8 @@ def check_changes_are_seen_at_once(make_index: MakeIndex) -> None:
 
 def check_items_are_given_back(make_index: MakeIndex) -> None:
     """``len``, ``in``, ``get``, ``ids`` and ``codes`` agree."""
-    for n_bits in _N_BITS:
-        index, oracle = _filled(make_index, n_bits)
+    for make, n_bits in _cases(make_index):
+        index, oracle = _filled(make, n_bits)
         _same_items(index, oracle)
         some = oracle.ids[::7]
         promise(np.array_equal(index.get(some), oracle.get(some)), "get returns other codes")
@@ -179,12 +184,13 @@ def check_items_are_given_back(make_index: MakeIndex) -> None:
 
 def check_ids_are_numbered_on(make_index: MakeIndex) -> None:
     """Items without ids are numbered from the largest id + 1."""
-    index = make_index(16)
-    index.upsert(_codes(2, 16))
-    index.upsert(_codes(1, 16), [10])
-    index.upsert(_codes(2, 16))
-    promise((ids := sorted(index.ids.tolist())) == [0, 1, 10, 11, 12], f"the ids are {ids}")
-    promise(np.array_equal(index.get([11, 12]), _codes(2, 16)), "new items are numbered out of order")
+    for make in _orders(make_index):
+        index = make(16)
+        index.upsert(_codes(2, 16))
+        index.upsert(_codes(1, 16), [10])
+        index.upsert(_codes(2, 16))
+        promise((ids := sorted(index.ids.tolist())) == [0, 1, 10, 11, 12], f"the ids are {ids}")
+        promise(np.array_equal(index.get([11, 12]), _codes(2, 16)), "new items are numbered out of order")
 
 
 def check_nothing_is_found_in_nothing(make_index: MakeIndex) -> None:
@@ -211,21 +217,22 @@ def check_saved_index_is_the_same(make_index: MakeIndex) -> None:
     """An index read from a file, memory-mapped or not, equals the original; changing it leaves the file unchanged."""
     if not hasattr(make_index(8), "save"):
         return
-    index, oracle = _filled(make_index, 32)
     queries, codes = _codes(5, 32, seed=1), _codes(100, 32, seed=2)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "index.ohi"
-        index.save(path)
-        for mmap in (False, True, True):
-            again, (changed, twin) = type(index).load(path, mmap=mmap), _filled(make_index, 32)
-            _same(again.search(queries, 20), index.search(queries, 20), f"a search after load(mmap={mmap})")
-            _same_items(again, oracle)
-            for each in (again, changed, twin):
-                each.delete(oracle.ids[:300])
-                each.upsert(codes, np.arange(100))
-            _same(again.search(queries, 20), changed.search(queries, 20), f"a change after load(mmap={mmap})")
-            _same_items(again, twin)
-            del again, each  # a mapped file cannot be removed on some systems
+    for make in _orders(make_index):
+        index, oracle = _filled(make, 32)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "index.ohi"
+            index.save(path)
+            for mmap in (False, True, True):
+                again, (changed, twin) = type(index).load(path, mmap=mmap), _filled(make, 32)
+                _same(again.search(queries, 20), index.search(queries, 20), f"a search after load(mmap={mmap})")
+                _same_items(again, oracle)
+                for each in (again, changed, twin):
+                    each.delete(oracle.ids[:300])
+                    each.upsert(codes, np.arange(100))
+                _same(again.search(queries, 20), changed.search(queries, 20), f"a change after load(mmap={mmap})")
+                _same_items(again, twin)
+                del again, each  # a mapped file cannot be removed on some systems
 
 
 def check_input_is_not_changed(make_index: MakeIndex) -> None:
@@ -302,12 +309,29 @@ def check_refused_input_changes_nothing(make_index: MakeIndex) -> None:
         _same_items(index, oracle)
 
 
+def _orders(make_index: MakeIndex) -> list[MakeIndex]:
+    """Return a factory for each order of ties that an index has."""
+    has_ties = "ties" in signature(make_index).parameters
+    return [partial(make_index, ties=ties) for ties in ("id", "hash")] if has_ties else [make_index]
+
+
+def _cases(make_index: MakeIndex) -> list[tuple[MakeIndex, int]]:
+    """Return a factory for each order of ties, with each number of bits."""
+    return [(make, n_bits) for make in _orders(make_index) for n_bits in _N_BITS]
+
+
+def _oracle(index: Any) -> FlatIndex:
+    """Return an empty index that must find the same."""
+    return FlatIndex(index.n_bits, getattr(index, "ties", "id"))
+
+
 def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
     """Return an index and the oracle with the same items: ids unordered, some replaced, some deleted."""
     rng = np.random.default_rng(n_bits)
     ids = np.append(rng.permutation(3000) - 1000, [np.iinfo(np.int64).min, np.iinfo(np.int64).max])
     codes, others = _codes(len(ids), n_bits), _codes(500, n_bits, seed=9)
-    index, oracle = make_index(n_bits), FlatIndex(n_bits)
+    index = make_index(n_bits)
+    oracle = _oracle(index)
     for each in (index, oracle):
         each.upsert(codes[:1000], ids[:1000])
         each.upsert(codes[1000:], ids[1000:])
@@ -319,7 +343,8 @@ def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
 def _changes(make_index: MakeIndex) -> Iterator[tuple[Any, FlatIndex]]:
     """Yield an index and the oracle after each of many changes to both."""
     rng = np.random.default_rng(5)
-    index, oracle = make_index(16), FlatIndex(16)
+    index = make_index(16)
+    oracle = _oracle(index)
     for step in range(60):
         size = int(rng.integers(0, 200))
         if step % 3 < 2:
@@ -365,8 +390,8 @@ def _true(found: SearchResult, query: Codes, oracle: FlatIndex, among: Ids | Non
     promise(bool(np.isin(ids, oracle.ids).all()), "a result is no item of the index")
     promise(among is None or bool(np.isin(ids, among).all()), "a result is not among the given ids")
     promise(np.array_equal(distances, hamming_distances(query[None], oracle.get(ids))[0]), "a distance is wrong")
-    in_order = (np.diff(distances) > 0) | ((np.diff(distances) == 0) & (ids[1:] > ids[:-1]))
-    promise(bool(in_order.all()), "results are not ordered by distance and id, or one occurs twice")
+    ranked = oracle.search(query[None], max(1, len(ids)), ids=ids).ids[0]
+    promise(np.array_equal(ids, ranked), f"results are not ordered by distance and {oracle.ties}, or one occurs twice")
 
 
 def _same_items(index: Any, oracle: FlatIndex) -> None:

@@ -72,8 +72,8 @@ def search(
 ) -> None:
     """Find the nearest items by their codes, and order the best of them by their vectors.
 
-    Items of one class often share one code: with '--rescore none' they are ordered by arrival, with Hamming distances.
-    Another process may write to the collection at the same time.
+    Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
+    Hamming distances. Another process may write to the collection at the same time.
     """
     from onlinehash.cli._arrays import check_rows, named, read_rows
 

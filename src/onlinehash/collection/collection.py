@@ -924,9 +924,10 @@ class Collection:
         wait: bool = True,
         max_payload_bytes: int | None = None,
     ) -> SearchResult:
-        """Find the k nearest items of every query, nearest first, ties in order of arrival.
+        """Find the k nearest items of every query, nearest first.
 
-        Queries are encoded by the encoder that made the codes. Items that have no code yet are not found.
+        Ties come in a fixed order that does not depend on arrival (a hash), so that new items are found as well as old
+        ones. Queries are encoded by the encoder that made the codes. Items that have no code yet are not found.
 
         Parameters
         ----------

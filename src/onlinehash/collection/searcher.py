@@ -192,10 +192,10 @@ class SearchRequest(NamedTuple):
 class Searcher:
     """Follow the changes of a store, and search its codes.
 
-    The engine holds the codes of the generation in use under the sequence numbers of their items, so ties come in the
-    order of arrival. It holds nothing that the store does not: if it fails, the change is stored all the same, and the
-    next search brings it up to date or raises its error. A change waits until the searches that have begun are done,
-    and new searches wait for it.
+    The engine holds the codes of the generation in use under the sequence numbers of their items, and orders ties by a
+    hash of them. It holds nothing that the store does not: if it fails, the change is stored all the same, and the next
+    search brings it up to date or raises its error. A change waits until the searches that have begun are done, and new
+    searches wait for it.
 
     Parameters
     ----------

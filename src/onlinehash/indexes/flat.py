@@ -6,20 +6,20 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import gcd
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numba import config
 from numpy.typing import NDArray
 
 from onlinehash._internal.files import pack_arrays, read_arrays, write_bytes
-from onlinehash._internal.validation import check_choice, check_codes
+from onlinehash._internal.validation import check_codes
 from onlinehash.codes import code_width
 from onlinehash.codes.distances import distance_dtype, tables_of
 from onlinehash.codes.kernels import pairwise_distances
 from onlinehash.exceptions import FileFormatError
-from onlinehash.indexes.index import Index, is_id, rising, unknown_id
-from onlinehash.indexes.kernels import FAR, NO_ID, mixed, nearest_in_planes, nearest_in_tiles, top_k, unmixed
+from onlinehash.indexes.index import Index, Ties, is_id, rising, unknown_id
+from onlinehash.indexes.kernels import FAR, NO_ID, nearest_in_planes, nearest_in_tiles, top_k
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 Rows = NDArray[np.int64]
@@ -56,8 +56,7 @@ class FlatIndex(Index):
     n_bits : int
         Length of the codes.
     ties : {"id", "hash"}, default="id"
-        Order of items at the same distance. With "hash", it is an order that looks random and is always the same, so
-        that the first k are a fair draw: with ids in order of arrival, "id" always prefers old items.
+        Order of items at the same distance: by id, or by a hash of the id, which does not prefer old items.
 
     Examples
     --------
@@ -73,12 +72,10 @@ class FlatIndex(Index):
 
     _kind: ClassVar[str] = "flat"
     _parameters: ClassVar[tuple[str, ...]] = ("n_bits", "ties")
-    _stored = _on_host = staticmethod(np.asarray)  # move an array to the codes and back: a subclass has them on a GPU
+    _stored = staticmethod(np.asarray)  # moves an array to the codes: a subclass has them on a GPU
 
-    def __init__(self, n_bits: int, ties: Literal["id", "hash"] = "id") -> None:
-        super().__init__(n_bits)
-        check_choice("ties", ties, ("id", "hash"))
-        self.ties = ties
+    def __init__(self, n_bits: int, ties: Ties = "id") -> None:
+        super().__init__(n_bits, ties)
         n_bytes = code_width(self.n_bits)
         self._word = np.dtype(f"u{gcd(n_bytes, 8)}")  # the widest integer that divides a row
         self._distance = distance_dtype(n_bytes)
@@ -97,7 +94,7 @@ class FlatIndex(Index):
     @property
     def ids(self) -> Ids:
         """Ids of all items, in storage order."""
-        return np.array(self._on_host(self._ids[: self._size]))
+        return np.array(self._ids_of(slice(self._size)))
 
     @property
     def codes(self) -> Codes:
@@ -110,12 +107,23 @@ class FlatIndex(Index):
         return self._codes[self._stored(self._find_known(ids))]
 
     def _next_id(self) -> int:
-        return int(self._ids[: self._size].max()) + 1 if self._size else 0
+        if not self._size:
+            return 0
+        return (self._last_id if self._ordered else int(self._ids_of(slice(self._size)).max())) + 1
+
+    def _ids_of(self, rows: Any) -> Ids:
+        """Return the ids of rows."""
+        ids: Ids = self._ids[rows]
+        return ids
+
+    def _stored_ids(self, ids: Ids) -> Any:
+        """Return ids as they are stored."""
+        return ids
 
     def _find(self, ids: Ids) -> Rows:
         """Return the row of every id, -1 where there is none."""
         if self._id_rows is None or self._id_rows.is_outdated:
-            self._id_rows = IdRows(self._on_host(self._ids[: self._size]))
+            self._id_rows = IdRows(self._ids_of(slice(self._size)))
         return self._id_rows.find(ids)
 
     def _find_known(self, ids: Ids) -> Rows:
@@ -149,7 +157,7 @@ class FlatIndex(Index):
 
     def _append(self, codes: Codes, ids: Ids) -> None:
         size = self._size + len(codes)
-        self._codes[self._size : size], self._ids[self._size : size] = codes, self._stored(ids)
+        self._codes[self._size : size], self._ids[self._size : size] = codes, self._stored_ids(ids)
         if self._id_rows is not None:  # last: a GPU may have no memory for the others
             self._id_rows.put(ids, np.arange(self._size, size))
         self._ordered, self._last_id, self._size = self._follow(ids), int(ids[-1]), size
@@ -168,9 +176,9 @@ class FlatIndex(Index):
         if len(free):  # the last items fill the gaps
             here, there = self._stored(free), self._stored(last)
             self._codes[here], self._ids[here] = self._codes[there], self._ids[there]
-            self._id_rows.put(self._on_host(self._ids[here]), free)
+            self._id_rows.put(self._ids_of(here), free)
         self._ordered = (self._ordered and not len(free)) or size <= 1
-        self._size, self._last_id = size, int(self._ids[size - 1]) if size else 0
+        self._size, self._last_id = size, int(self._ids_of(slice(size - 1, size))[0]) if size else 0
 
     def _make_room(self, size: int) -> None:
         """Make sure that the arrays are writable and long enough."""
@@ -243,7 +251,7 @@ class FlatIndex(Index):
         if ids.size and ids[0, -1] == NO_ID and distances[0, -1] >= FAR:  # as many for every query
             n_found = int(np.count_nonzero(distances[0] < FAR))
             ids, distances = ids[:, :n_found], distances[:, :n_found]
-        return SearchResult(unmixed(ids) if hashed else ids, distances)
+        return SearchResult(self._ids_of_keys(ids), distances)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         chosen = self._chosen(among)
@@ -258,7 +266,7 @@ class FlatIndex(Index):
                 inside = (ids >= chosen.base) & (ids < chosen.base + len(chosen.mask))
                 inside[inside] = chosen.mask[ids[inside] - chosen.base] > 0
                 ids, near = ids[inside], near[inside]
-            order = np.lexsort((mixed.py_func(ids) if self.ties == "hash" else ids, near))
+            order = np.lexsort((self._tie_keys(ids), near))
             found.append((ids[order], near[order]))
         return found
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash._internal.validation import (
+    check_choice,
     check_codes,
     check_ids,
     check_n_bits,
@@ -17,7 +18,10 @@ from onlinehash._internal.validation import (
     check_query_values,
 )
 from onlinehash.exceptions import InvalidInputError, TooManyResultsError, UnknownIdError, counted
+from onlinehash.indexes.kernels import mixed, unmixed
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
+
+Ties = Literal["id", "hash"]
 
 
 class Index(ABC):
@@ -31,6 +35,9 @@ class Index(ABC):
     ----------
     n_bits : int
         Length of the codes.
+    ties : {"id", "hash"}, default="id"
+        Order of items at the same distance. With "hash", it is an order that looks random and is always the same, in
+        every index, so that the first k are a fair draw: with ids in order of arrival, "id" always prefers old items.
 
     Examples
     --------
@@ -46,8 +53,10 @@ class Index(ABC):
 
     _check_codes = staticmethod(check_codes)
 
-    def __init__(self, n_bits: int) -> None:
+    def __init__(self, n_bits: int, ties: Ties = "id") -> None:
         self.n_bits = check_n_bits(n_bits)
+        check_choice("ties", ties, ("id", "hash"))
+        self.ties = ties
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -113,7 +122,8 @@ class Index(ABC):
         Returns
         -------
         result : SearchResult
-            Ids and distances of shape (n_queries, min(k, number of items searched)), nearest first, ties by id.
+            Ids and distances of shape (n_queries, min(k, number of items searched)), nearest first, then in the
+            order of `ties`.
 
         Examples
         --------
@@ -148,7 +158,7 @@ class Index(ABC):
         Returns
         -------
         result : SearchResult
-            Ids and distances as lists of one array per query, nearest first, ties by id.
+            Ids and distances as lists of one array per query, nearest first, then in the order of `ties`.
         """
         queries, radius = (
             self._check_codes(codes, self.n_bits),
@@ -173,6 +183,14 @@ class Index(ABC):
         if first + n_items > np.iinfo(np.int64).max:
             raise InvalidInputError(f"Ids from {first} to {first + n_items - 1} do not all fit into int64; pass ids.")
         return np.arange(first, first + n_items)
+
+    def _tie_keys(self, ids: Ids) -> Ids:
+        """Return the integers that order items at the same distance, one of its own for every id."""
+        return mixed(ids) if self.ties == "hash" else ids
+
+    def _ids_of_keys(self, keys: Ids) -> Ids:
+        """Return the ids of what :meth:`_tie_keys` returned."""
+        return unmixed(keys) if self.ties == "hash" else keys
 
     def _check_values(self, values: ArrayLike) -> QueryValues:
         return check_query_values(values, self.n_bits)

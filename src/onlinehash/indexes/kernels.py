@@ -126,12 +126,18 @@ def _is_masked(id: int, mask: Any, base: int) -> bool:
 
 
 @kernel(inner=True)
-def mixed(ids: Any) -> Any:
-    """Return a hash of an id, an integer of 64 bits, that no other id has (the finalizer of splitmix64)."""
-    z = np.uint64(ids) + np.uint64(0x9E3779B97F4A7C15)
+def _mixed(z: Any) -> Any:
+    """Return the next number of splitmix64, for an unsigned integer of 64 bits or an array of them."""
+    z = z + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64(z ^ (z >> np.uint64(31)))
+    return z ^ (z >> np.uint64(31))
+
+
+def mixed(ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the hash of every id, an integer of 64 bits that no other id has."""
+    hashes: NDArray[np.int64] = _mixed.py_func(ids.view(np.uint64)).view(np.int64)
+    return hashes
 
 
 def unmixed(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -148,7 +154,7 @@ def top_k(
     queries: Any, words: Any, ids: Any, ordered: bool, mask: Any, base: int, hashed: bool,
     nearest: Any, buffer: Any, out_distances: Any, out_ids: Any,
 ) -> None:  # fmt: skip
-    """Find the k nearest items of each query that a mask leaves, ties by id; the largest id where there are fewer.
+    """Find the k nearest items of each query that a mask leaves, ties by id; the largest integer where there are fewer.
 
     Where ``hashed``, ties are ordered by a hash of the id, and ``out_ids`` are the hashes. A heap of the k best so far
     keeps the worst of them on top. Where ``ordered`` says that ids rise with the row, a tile of later rows at the same
@@ -178,7 +184,7 @@ def top_k(
                     if distance > bound:
                         continue
                     id = ids[start + i]
-                    key = mixed(id) if hashed else id
+                    key = np.int64(_mixed(np.uint64(id))) if hashed else id
                     if (distance == bound and key > best_ids[0]) or _is_masked(id, mask, base):
                         continue
                     best[0] = distance

@@ -234,7 +234,7 @@ class ItemList:
 
 
 class SearchAnswer(Struct, omit_defaults=True):
-    """Neighbours of each query, nearest first, ties by id."""
+    """Neighbours of each query, nearest first, ties in a fixed order that does not depend on arrival (a hash)."""
 
     version: Annotated[int | None, about("Version of the encoder in use; null before the first.")]
     ids: Annotated[list[list[Id]], about("One list per query.")]

@@ -105,6 +105,18 @@ def test_ties_at_the_last_place_go_to_the_smallest_ids():
     assert index.search(np.zeros((1, 1), np.uint8), 1007).ids[0].tolist() == expected
 
 
+def test_ties_by_hash_are_a_fair_draw_from_the_lists_that_are_read():
+    index, oracle = FaissIndex(64, n_lists=4, n_probes=1, ties="hash"), FlatIndex(64, ties="hash")
+    few = clustered_codes(4)
+    codes = few[np.random.default_rng(0).integers(0, 4, 2000)]
+    for each in (index, oracle):
+        each.upsert(codes)
+    assert index.learned
+    found, expected = index.search(few, 10), oracle.search(few, 10)
+    assert_same(found, expected)
+    assert found.ids.max() > 1500
+
+
 def test_every_id_but_one_can_be_had():
     index = FaissIndex(8)
     index.upsert(np.zeros((4, 1), np.uint8), [-1, 0, 2**63 - 1, -(2**63)])
@@ -130,11 +142,11 @@ def test_settings_are_checked():
 
 @pytest.mark.parametrize("n_items", [0, 100, 1000])
 def test_a_file_keeps_the_lists_and_their_settings(tmp_path, n_items):
-    index = FaissIndex(64, n_lists=20, n_probes=3)
+    index = FaissIndex(64, n_lists=20, n_probes=3, ties="hash")
     index.upsert(clustered_codes(n_items))
     index.save(tmp_path / "index.ohi")
     again = FaissIndex.load(tmp_path / "index.ohi")
-    assert (again.n_lists, again.n_probes, again.learned) == (20, 3, n_items == 1000)
+    assert (again.n_lists, again.n_probes, again.ties, again.learned) == (20, 3, "hash", n_items == 1000)
     for each in (index, again):
         each.upsert(clustered_codes(900, seed=1), np.arange(50, 950))
     assert_same(again.search(clustered_codes(9, seed=2), 20), index.search(clustered_codes(9, seed=2), 20))

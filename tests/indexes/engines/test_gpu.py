@@ -63,9 +63,10 @@ def test_gpu_index_keeps(gpu, check, request):
 
 @pytest.mark.parametrize("n_bits", [8, 100, 256])
 @pytest.mark.parametrize("distinct", [None, 5])
-def test_any_changes_and_searches_are_those_of_flat_index(gpu, n_bits, distinct):
+@pytest.mark.parametrize("ties", ["id", "hash"])
+def test_any_changes_and_searches_are_those_of_flat_index(gpu, n_bits, distinct, ties):
     rng = np.random.default_rng(n_bits)
-    index, flat = gpu.GpuIndex(n_bits), FlatIndex(n_bits)
+    index, flat = gpu.GpuIndex(n_bits, ties), FlatIndex(n_bits, ties)
     for step in range(15):
         size = int(rng.integers(1, 200))
         codes = codes_of(size, n_bits, step, distinct)
@@ -88,6 +89,18 @@ def test_items_of_one_code_come_by_id_in_any_order_of_storage(gpu):
     index.upsert(np.zeros((5000, 2), np.uint8), ids)
     for n_queries, k in ((3, 700), (1, 90)):
         assert index.search(np.zeros((n_queries, 2), np.uint8), k).ids.tolist() == [list(range(k))] * n_queries
+
+
+def test_items_of_one_code_come_by_hash_in_rising_order_of_storage(gpu):
+    index, flat = gpu.GpuIndex(16, ties="hash"), FlatIndex(16, ties="hash")
+    for each in (index, flat):
+        each.upsert(np.zeros((5000, 2), np.uint8))
+        each.upsert(np.zeros((100, 2), np.uint8))
+    assert np.array_equal(index.ids, np.arange(5100)) and 5099 in index
+    for n_queries, k in ((3, 700), (1, 90)):
+        queries, some = np.zeros((n_queries, 2), np.uint8), np.arange(0, 5100, 3)
+        assert_same(index.search(queries, k), flat.search(queries, k))
+        assert_same(index.search(queries, k, ids=some), flat.search(queries, k, ids=some))
 
 
 def test_one_query_is_answered_by_one_scan_among_many_items(gpu, monkeypatch):
@@ -163,14 +176,16 @@ def test_what_is_missing_is_said(monkeypatch):
         from onlinehash.indexes.engines import GpuIndex  # noqa: F401
 
 
-def test_a_file_is_read_by_both_indexes(gpu, tmp_path):
-    index = gpu.GpuIndex(20)
+@pytest.mark.parametrize("ties", ["id", "hash"])
+def test_a_file_is_read_by_both_indexes(gpu, tmp_path, ties):
+    index = gpu.GpuIndex(20, ties)
     index.upsert(codes_of(70, 20, 0), np.arange(70)[::-1])
     index.save(tmp_path / "index.ohi")
     flat = FlatIndex.load(tmp_path / "index.ohi")
     queries = codes_of(4, 20, 1)
     assert_same(flat.search(queries, 9), index.search(queries, 9))
     flat.save(tmp_path / "flat.ohi")
+    assert flat.ties == ties
     assert_same(gpu.GpuIndex.load(tmp_path / "flat.ohi").search(queries, 9), index.search(queries, 9))
 
 

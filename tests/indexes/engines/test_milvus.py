@@ -49,16 +49,17 @@ def test_a_change_is_seen_by_the_next_read(server):
 
 
 def test_it_keeps_the_promises_of_an_index(server):
-    check_index(lambda n_bits: MilvusIndex(n_bits, server.uri, name=next(NAMES)))
+    check_index(lambda n_bits, ties="id": MilvusIndex(n_bits, server.uri, name=next(NAMES), ties=ties))
 
 
-def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
+@pytest.mark.parametrize("ties", ["id", "hash"])
+def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch, ties):
     limits = {"MAX_ROWS": 64, "_ROWS_PER_WRITE": 50, "_MAX_IDS": 50, "_MAX_HITS": 100, "_SPARE_ROWS": 3}
     for name, value in limits.items():
         monkeypatch.setattr(milvus, name, value)
     ids = np.random.default_rng(1).permutation(600) - 300
-    oracle = FlatIndex(16)
-    with MilvusIndex(16, server.uri, name=next(NAMES)) as index:
+    oracle = FlatIndex(16, ties)
+    with MilvusIndex(16, server.uri, name=next(NAMES), ties=ties) as index:
         for each in (index, oracle):
             each.upsert(codes(600), ids)
         queries = codes(4, seed=2)
@@ -70,7 +71,7 @@ def test_answers_beyond_the_limits_of_milvus_are_exact(server, monkeypatch):
         for radius in (0, 1, 7, 16, 10**9):
             found, expected = index.range_search(queries, radius), oracle.range_search(queries, min(radius, 16))
             assert [one.ids.tolist() for one in found] == [one.ids.tolist() for one in expected]
-        assert np.array_equal(index.ids, np.sort(ids))
+        assert np.array_equal(np.sort(index.ids), np.sort(ids))
         index.upsert(codes(3))
         assert sorted(index.ids.tolist())[-3:] == [300, 301, 302]
         index.delete(ids[:555])
@@ -110,6 +111,8 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path, monkeypatc
             InvalidInputError, match="codes of 16 bits', not 'onlinehash: codes of 12 bits'; name another"
         ):
             MilvusIndex(12, file)
+        with pytest.raises(InvalidInputError, match="not 'onlinehash: codes of 16 bits, hashed ids'; name another"):
+            MilvusIndex(16, file, ties="hash")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Engine(ABC):
 
     @abstractmethod
     def open(self, number: int, n_bits: int) -> Index:
-        """Return the index of a generation, with what it holds already."""
+        """Return the index of a generation, with what it holds already; with ``ties="hash"``, as every engine."""
 
     def keep(self, number: int) -> None:  # noqa: B027
         """Take a generation into use, and drop the others."""

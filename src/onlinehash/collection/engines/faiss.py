@@ -20,4 +20,4 @@ class FaissEngine(Engine):
 
     def open(self, number: int, n_bits: int) -> Index:
         """Return an empty index: faiss keeps nothing on disk."""
-        return FaissIndex(n_bits, self._n_lists)
+        return FaissIndex(n_bits, self._n_lists, ties="hash")

@@ -17,4 +17,4 @@ class GpuEngine(Engine):
 
     def open(self, number: int, n_bits: int) -> Index:
         """Return an empty index: a GPU keeps nothing."""
-        return GpuIndex(n_bits)
+        return GpuIndex(n_bits, ties="hash")

@@ -11,4 +11,4 @@ class MemoryEngine(Engine):
 
     def open(self, number: int, n_bits: int) -> Index:
         """Return an empty index: memory keeps nothing."""
-        return FlatIndex(n_bits)
+        return FlatIndex(n_bits, ties="hash")

@@ -52,7 +52,7 @@ class MilvusEngine(Engine):
         if number not in self._open:
             if not self._milvus.has(f"{self._name}_{number}"):  # from now on it is ours to drop
                 self._milvus.put(f"{self._name}_generations", [{"id": number, "code": b"\0"}])
-            self._open[number] = MilvusIndex(n_bits, self._uri, name=f"{self._name}_{number}")
+            self._open[number] = MilvusIndex(n_bits, self._uri, name=f"{self._name}_{number}", ties="hash")
         return self._open[number]
 
     def keep(self, number: int) -> None:

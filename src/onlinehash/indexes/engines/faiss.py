@@ -12,6 +12,7 @@ from onlinehash._internal.validation import check_positive_int
 from onlinehash.codes import code_width
 from onlinehash.exceptions import InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex
+from onlinehash.indexes.index import Ties
 from onlinehash.types import Codes, Distances, Ids, SearchResult
 
 with needs_extra("faiss", "faiss"):
@@ -28,8 +29,9 @@ class FaissIndex(FlatIndex):
 
     Without ``n_lists`` a search reads every code and is exact. With ``n_lists`` it reads the ``n_probes`` lists whose
     centres are nearest to the query: the nearest items may be in another list, and the choice among items at the last
-    distance is left to faiss. Searches with ``ids``, queries whose lists hold fewer than k items, and exact searches
-    that have to break ties by id use the scan of :class:`~onlinehash.FlatIndex`.
+    distance is left to faiss, which prefers old ones, unless ``ties="hash"``. Searches with ``ids``, queries whose
+    lists hold fewer than k items, and exact searches that have to break ties use the scan of
+    :class:`~onlinehash.FlatIndex`.
 
     Lists are trained on the first codes, once there are 39 per list (at most 256 per list are used); until then every
     search is exact. They are not trained again: after a change of encoder, fill a new index.
@@ -48,6 +50,8 @@ class FaissIndex(FlatIndex):
     n_probes : int
         Number of lists that a search reads: more find more of the nearest, in proportionally more time. May be set
         on the index at any time; :func:`onlinehash.checks.recall` measures the effect.
+    ties : {"id", "hash"}, default="id"
+        Order of items at the same distance: by id, or by a hash of the id, which does not prefer old items.
 
     Examples
     --------
@@ -59,10 +63,10 @@ class FaissIndex(FlatIndex):
     """
 
     _kind = "faiss"
-    _parameters = ("n_bits", "n_lists", "n_probes")
+    _parameters = ("n_bits", "n_lists", "n_probes", "ties")
 
-    def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16) -> None:
-        super().__init__(n_bits)
+    def __init__(self, n_bits: int, n_lists: int | None = None, n_probes: int = 16, ties: Ties = "id") -> None:
+        super().__init__(n_bits, ties)
         self.n_lists = None if n_lists is None else check_positive_int("n_lists", n_lists)
         self._lists: Any = None  # of faiss, once they are trained
         self.n_probes = n_probes
@@ -118,11 +122,15 @@ class FaissIndex(FlatIndex):
         # One more than requested shows whether faiss chose among items at the same distance.
         distances, ids = self._lists.search(np.ascontiguousarray(queries), k + 1)
         ids, distances, beyond = ids[:, :k] ^ _MASK, distances[:, :k], distances[:, k]
-        order = np.lexsort((ids, distances))
+        order = np.lexsort((self._tie_keys(ids), distances))
         found = SearchResult(np.take_along_axis(ids, order, axis=1), np.take_along_axis(distances, order, axis=1))
-        unsettled = distances[:, -1] == _NONE
+        unsettled, tied = distances[:, -1] == _NONE, distances[:, -1] == beyond
         if self.n_probes >= self._lists.nlist:
-            unsettled |= distances[:, -1] == beyond
+            unsettled |= tied
+        elif self.ties == "hash":
+            for q in np.flatnonzero(tied & ~unsettled):
+                near, far = self._range_search(queries[q : q + 1], int(distances[q, -1]), None)[0]
+                found.ids[q], found.distances[q] = near[:k], far[:k]
         if unsettled.any():
             exact = super()._search(queries[unsettled], k, None)
             found.ids[unsettled], found.distances[unsettled] = exact.ids, exact.distances
@@ -135,7 +143,7 @@ class FaissIndex(FlatIndex):
         ids, distances = ids ^ _MASK, distances.astype(np.int32)
         found = []
         for start, stop in pairwise(bounds.tolist()):
-            order = start + np.lexsort((ids[start:stop], distances[start:stop]))
+            order = start + np.lexsort((self._tie_keys(ids[start:stop]), distances[start:stop]))
             found.append((ids[order], distances[order]))
         return found
 

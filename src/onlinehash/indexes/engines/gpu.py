@@ -17,6 +17,7 @@ from onlinehash.codes import code_width
 from onlinehash.codes.distances import byte_tables
 from onlinehash.exceptions import DeviceError, InvalidInputError, counted, needs_extra
 from onlinehash.indexes.flat import FlatIndex
+from onlinehash.indexes.index import Ties
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 with needs_extra("cupy", "gpu"):
@@ -44,7 +45,7 @@ _EXPECTED_SINGLE_KEYS = 1 << 13  # within the bound that a sample gives, on aver
 
 
 class _Tiles(NamedTuple):
-    """Items to search: codes in whole tiles, ids, how many, and whether ids rise with the row."""
+    """Items to search: codes in whole tiles, ids as stored, how many, and whether those rise with the row."""
 
     words: Any
     ids: Any
@@ -71,6 +72,8 @@ class GpuIndex(FlatIndex):
     ----------
     n_bits : int
         Length of the codes, up to 256.
+    ties : {"id", "hash"}, default="id"
+        Order of items at the same distance: by id, or by a hash of the id, which does not prefer old items.
 
     Examples
     --------
@@ -81,11 +84,10 @@ class GpuIndex(FlatIndex):
         index.search(encoder.encode(queries), k=10).ids
     """
 
-    _parameters = ("n_bits",)
-    _stored, _on_host = staticmethod(cupy.asarray), staticmethod(cupy.asnumpy)
+    _stored = staticmethod(cupy.asarray)
 
-    def __init__(self, n_bits: int) -> None:
-        super().__init__(n_bits)
+    def __init__(self, n_bits: int, ties: Ties = "id") -> None:
+        super().__init__(n_bits, ties)
         if self.n_bits > _MAX_BITS:
             raise InvalidInputError(f"n_bits={n_bits} is more than the {_MAX_BITS} that GpuIndex takes; use FlatIndex.")
         demand_gpu()
@@ -93,7 +95,7 @@ class GpuIndex(FlatIndex):
         self._n_bytes, self._n_words = code_width(self.n_bits), -(-self.n_bits // 32)
         self._max_queries = 256 if self._n_words <= 4 else 128  # that fit into the shared memory of one scan
         self._codes: Any = cupy.zeros((0, self._n_words), np.uint32)  # as words
-        self._ids: Any = cupy.zeros(0, np.int64)
+        self._ids: Any = cupy.zeros(0, np.int64)  # or their hashes, if those order ties
         self._single, self._single_lock = SingleQuery(self._n_words), Lock()
 
     @property
@@ -105,6 +107,18 @@ class GpuIndex(FlatIndex):
 
     def _get(self, ids: Ids) -> Codes:
         return self._as_codes(super()._get(ids))
+
+    # ------------------------------------------------------------------ ids
+
+    def _ids_of(self, rows: Any) -> Ids:
+        return self._plain_ids(self._ids[rows])
+
+    def _stored_ids(self, ids: Ids) -> Any:
+        return self._stored(self._tie_keys(ids))
+
+    def _plain_ids(self, stored: Any) -> Ids:
+        """Return ids from the GPU as they were given."""
+        return self._ids_of_keys(cupy.asnumpy(stored))
 
     # ------------------------------------------------------------------ codes
 
@@ -162,12 +176,12 @@ class GpuIndex(FlatIndex):
 
     def _tiles(self, among: Ids | None) -> _Tiles:
         if among is None:
-            return _Tiles(self._codes, self._ids, self._size, self._ordered)
+            return _Tiles(self._codes, self._ids, self._size, self._ordered and self.ties == "id")
         rows = self._find(among)
         n_items = int(np.count_nonzero(rows >= 0))
         words = cupy.zeros((-(-n_items // TILE) * TILE, self._n_words), np.uint32)
         words[:n_items] = self._codes[cupy.asarray(rows[rows >= 0])]
-        return _Tiles(words, cupy.asarray(among[rows >= 0]), n_items, True)
+        return _Tiles(words, self._stored_ids(among[rows >= 0]), n_items, self.ties == "id")
 
     def _search(self, queries: Any, k: int, among: Ids | None) -> SearchResult:
         chosen = self._tiles(among)
@@ -183,12 +197,12 @@ class GpuIndex(FlatIndex):
                     with self._single_lock:
                         near = self._single.nearest(chosen, cupy.asnumpy(queries[start]), k)
                     if near is not None:
-                        found.ids[start], found.distances[start] = near
+                        found.ids[start], found.distances[start] = self._plain_ids(near[0]), near[1]
                         continue
                 some = self._as_words(queries[rows])
                 scan_some = partial(scan, chosen.words, some, self._tensor and len(some) > 1)
                 keys = self._nearest_keys(chosen, scan_some, len(some), k, _QUERY_SHIFT)
-                found.ids[rows] = cupy.asnumpy(chosen.ids[_rows_of(keys)]).reshape(-1, k)
+                found.ids[rows] = self._plain_ids(chosen.ids[_rows_of(keys)]).reshape(-1, k)
                 found.distances[rows] = _distances_of(cupy.asnumpy(keys), _QUERY_SHIFT).reshape(-1, k)
         return found
 
@@ -203,7 +217,7 @@ class GpuIndex(FlatIndex):
                 for q, table in zip(range(rows.start, rows.stop), cupy.asarray(tables), strict=True):
                     scan_one = partial(scan_asymmetric, chosen.words, table)
                     keys = self._nearest_keys(chosen, scan_one, 1, k, _ASYMMETRIC_SHIFT)
-                    found.ids[q] = cupy.asnumpy(chosen.ids[_rows_of(keys)])
+                    found.ids[q] = self._plain_ids(chosen.ids[_rows_of(keys)])
                     found.distances[q] = _distances_of(cupy.asnumpy(keys), _ASYMMETRIC_SHIFT).view(np.float32)
         return found
 
@@ -222,7 +236,7 @@ class GpuIndex(FlatIndex):
                     parts.append(part)
                     first, step = last, max(TILE, last - first)
                 sorted_keys = _in_order(cupy.concatenate(parts), chosen)
-                ids, keys = cupy.asnumpy(chosen.ids[_rows_of(sorted_keys)]), cupy.asnumpy(sorted_keys)
+                ids, keys = self._plain_ids(chosen.ids[_rows_of(sorted_keys)]), cupy.asnumpy(sorted_keys)
             cuts = np.searchsorted(keys >> np.uint64(_QUERY_SHIFT), np.arange(1, len(some), dtype=np.uint64))
             found += zip(np.split(ids, cuts), np.split(_distances_of(keys, _QUERY_SHIFT), cuts), strict=True)
         return found

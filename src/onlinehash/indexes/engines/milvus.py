@@ -21,7 +21,7 @@ import numpy as np
 from onlinehash.codes import code_width
 from onlinehash.exceptions import FileFormatError, InvalidInputError, LockedError, StorageError, needs_extra
 from onlinehash.indexes.flat import FlatIndex
-from onlinehash.indexes.index import Index, is_id, unknown_id
+from onlinehash.indexes.index import Index, Ties, is_id, unknown_id
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 with needs_extra("pymilvus", "milvus"):
@@ -51,9 +51,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
 
 class MilvusIndex(Index):
-    """Search packed codes in a collection of Milvus: exactly, ties by id.
+    """Search packed codes exactly in a collection of Milvus.
 
-    The collection has the fields ``id`` and ``code``; it is created if it does not exist, and persists. Asymmetric
+    The collection has the fields ``id``, which is a hash of the id if that orders ties, and ``code``; it is created if
+    it does not exist, and persists. Asymmetric
     searches, those among more than 5000 ids, and results of more than 8192 items (16383 for a radius) are computed here
     from the codes, which are read for each. Several processes may use one collection of a server; a file of Milvus Lite
     is for one process.
@@ -66,6 +67,8 @@ class MilvusIndex(Index):
         ``"http://user:password@host:19530"``, or the path of a file that ends in ``.db``, for Milvus Lite.
     name : str, default="codes"
         Of the collection: letters, digits and ``_``.
+    ties : {"id", "hash"}, default="id"
+        Order of items at the same distance: by id, or by a hash of the id, which does not prefer old items.
 
     Examples
     --------
@@ -83,15 +86,15 @@ class MilvusIndex(Index):
     >>> folder.cleanup()
     """
 
-    def __init__(self, n_bits: int, uri: str | os.PathLike[str], *, name: str = "codes") -> None:
-        super().__init__(n_bits)
+    def __init__(self, n_bits: int, uri: str | os.PathLike[str], *, name: str = "codes", ties: Ties = "id") -> None:
+        super().__init__(n_bits, ties)
         if not _NAME.fullmatch(str(name)):
             raise InvalidInputError(
                 f"name={name!r} is not a name; use letters, digits and _, no digit first, at most 200."
             )
         self._name, self._milvus = str(name), MilvusConnection(uri)
         try:
-            ours = f"onlinehash: codes of {self.n_bits} bits"
+            ours = f"onlinehash: codes of {self.n_bits} bits{', hashed ids' if self.ties == 'hash' else ''}"
             if (found := self._milvus.create(self._name, self.n_bits, ours)) != ours:
                 raise InvalidInputError(
                     f"The collection {self._name!r} in {self._milvus.place} has {found or 'something else'!r}, not "
@@ -115,12 +118,12 @@ class MilvusIndex(Index):
         return self._milvus.count(self._name)
 
     def __contains__(self, id: object) -> bool:
-        return is_id(id) and bool(self._milvus.find(self._name, one_of([int(id)]), ["id"]))
+        return is_id(id) and bool(self._milvus.find(self._name, self._filters(np.array([id], np.int64)), ["id"]))
 
     @property
     def ids(self) -> Ids:
-        """Ids of all items, sorted."""
-        return np.array([row["id"] for row in self._milvus.rows(self._name, ["id"])], np.int64)
+        """Ids of all items, in the order of `ties`."""
+        return self._ids_of(self._milvus.rows(self._name, ["id"]))
 
     @property
     def codes(self) -> Codes:
@@ -128,25 +131,28 @@ class MilvusIndex(Index):
         return self._codes(self._rows(None))
 
     def _get(self, ids: Ids) -> Codes:
-        found = {row["id"]: row for row in self._rows(ids)}
+        rows = list(self._rows(ids))
+        found = dict(zip(self._ids_of(rows).tolist(), rows, strict=True))
         self._demand(ids, found)
         return self._codes(found[id] for id in ids.tolist()).copy()
 
     # ------------------------------------------------------------------ changing
 
     def _put(self, codes: Codes, ids: Ids) -> None:
-        rows = [{"id": id, "code": code.tobytes()} for id, code in zip(ids.tolist(), codes, strict=True)]
-        self._milvus.put(self._name, rows)
+        keys = self._tie_keys(ids).tolist()
+        self._milvus.put(
+            self._name, [{"id": key, "code": code.tobytes()} for key, code in zip(keys, codes, strict=True)]
+        )
 
     def _drop(self, ids: Ids) -> None:
-        filters = one_of(ids.tolist())
-        self._demand(ids, {row["id"] for row in self._milvus.find(self._name, filters, ["id"])})
+        filters = self._filters(ids)
+        self._demand(ids, self._ids_of(self._milvus.find(self._name, filters, ["id"])).tolist())
         self._milvus.delete(self._name, filters)
 
     # ------------------------------------------------------------------ searching
 
     def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
-        filters = [""] if among is None else one_of(among.tolist())
+        filters = self._filters(among)
         if len(filters) != 1 or k > MAX_ROWS // 2:
             return self._local(among).search(queries, k)
         blobs, where = [query.tobytes() for query in queries], filters[0]
@@ -157,10 +163,10 @@ class MilvusIndex(Index):
                 found[q] = self._with_ties(blobs[q], hits, k, where)
         n_found = min(map(len, found)) if found else self._milvus.count(self._name, where)
         pairs = np.array([hits[: min(k, n_found)] for hits in found], np.int64).reshape(len(found), min(k, n_found), 2)
-        return SearchResult(pairs[:, :, 1], pairs[:, :, 0].astype(np.int32))
+        return SearchResult(self._ids_of_keys(pairs[:, :, 1]), pairs[:, :, 0].astype(np.int32))
 
     def _with_ties(self, query: bytes, hits: list[Hit], k: int, where: str) -> list[Hit]:
-        """Return the k nearest; at the last distance, those with the smallest ids, which Milvus need not have given."""
+        """Return the k nearest; at the last distance, those that come first, which Milvus need not have given."""
         last = hits[-1][0]
         nearer = [hit for hit in hits if hit[0] < last]
         wanted = k - len(nearer)
@@ -176,26 +182,33 @@ class MilvusIndex(Index):
         return self._local(among).search(queries, k, asymmetric=True)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
-        filters = [""] if among is None else one_of(among.tolist())
+        filters = self._filters(among)
         if len(filters) == 1:
             blobs = [query.tobytes() for query in queries]
             found = self._milvus.search(self._name, blobs, MAX_ROWS, filters[0], {"radius": radius + 1})
             if all(len(hits) < MAX_ROWS for hits in found):
                 pairs = [np.array(hits, np.int64).reshape(-1, 2) for hits in found]
-                return [(each[:, 1], each[:, 0].astype(np.int32)) for each in pairs]
+                return [(self._ids_of_keys(each[:, 1]), each[:, 0].astype(np.int32)) for each in pairs]
         return [(found.ids, found.distances) for found in self._local(among).range_search(queries, radius)]
 
     def _local(self, among: Ids | None) -> FlatIndex:
         """Return an index in memory of all items or some, for what Milvus does not compute."""
         rows = list(self._rows(among))
-        index = FlatIndex(self.n_bits)
-        index.upsert(self._codes(rows), np.array([row["id"] for row in rows], np.int64))
+        index = FlatIndex(self.n_bits, self.ties)
+        index.upsert(self._codes(rows), self._ids_of(rows))
         return index
 
     def _rows(self, ids: Ids | None) -> Iterable[dict[str, Any]]:
         if ids is None:
             return self._milvus.rows(self._name, ["id", "code"])
-        return self._milvus.find(self._name, one_of(ids.tolist()), ["id", "code"])
+        return self._milvus.find(self._name, self._filters(ids), ["id", "code"])
+
+    def _filters(self, ids: Ids | None) -> list[str]:
+        """Return filters of limited length that together match the given ids, or one that matches all items."""
+        return [""] if ids is None else one_of(self._tie_keys(ids).tolist())
+
+    def _ids_of(self, rows: Iterable[Mapping[str, Any]]) -> Ids:
+        return self._ids_of_keys(np.array([row["id"] for row in rows], np.int64))
 
     def _codes(self, rows: Iterable[Mapping[str, Any]]) -> Codes:
         """Return the codes of rows, which Milvus gives as a list of one string of bytes."""
