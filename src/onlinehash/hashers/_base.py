@@ -231,6 +231,11 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _resized(self, n_bits: int) -> Self | None:
         """Return a hasher of another code length that learned the same, or None if that needs the data."""
 
+    @property
+    def _can_unlearn(self) -> bool:
+        """Whether rows can be unlearned with these parameters, by a method that unlearns."""
+        return self.unlearns
+
     def _as_part(self) -> Self:
         """Prepare an empty clone to learn a part of a stream, only to be merged."""
         return self

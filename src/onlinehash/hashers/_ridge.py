@@ -190,6 +190,13 @@ class RidgeStatistics:
         self.total += other.total
         self.squares += other.squares
 
+    def move(self, number: int, into: int) -> None:
+        """Add the sums of a class to those of another, and leave it nothing."""
+        self.grow(into + 1)
+        for each in (self.sums, self.counts):
+            each[into] += each[number]
+            each[number] = 0.0
+
     def grow(self, n_classes: int) -> None:
         """Make room for more classes."""
         more = n_classes - len(self.counts)
@@ -500,12 +507,14 @@ class StreamSums:
         self.statistics.merge(other.statistics, numbers)
         self._count(other.n_summed, classes)
 
-    def subtract(self, rows: Features, members: Members) -> None:
-        """Take preprocessed rows out; raise if what is left cannot be the sums of any rows."""
+    def subtract(self, rows: Features, members: Members, *, check: bool) -> None:
+        """Take preprocessed rows out; to ``check``, raise if what is left cannot be the sums of any rows."""
         before, n_rows = self.statistics.trace(), rows.shape[0]
         for start in range(0, n_rows, self._rows_per_sum):
             stop = min(start + self._rows_per_sum, n_rows)
             self.statistics.add(self.mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
+        if not check:
+            return
         # Rows may be computed a little differently than when they were learned: those on a device perhaps on the host.
         eps = np.finfo(np.float32 if is_on_device(rows) else rows.dtype).eps
         taken = before - self.statistics.trace()

@@ -103,7 +103,8 @@ class HROH(WithCodewords):
         codes = sign(s T). May be changed at any time.
     general_bits : int, default=0
         How many of the bits are kept general, for classes that are never learned: directions of the row along which
-        classes differ most. Half of the bits is a good number. See the method's page.
+        classes differ most; at most as many as a row has features. Half of the bits is a good number. See the method's
+        page.
     features : {"fourier", "none"}, default="fourier"
         What goes beside the row itself: random Fourier features, by fast Hadamard transforms, or nothing.
     n_components : int, default=2048
@@ -226,17 +227,17 @@ class HROH(WithCodewords):
             raise InvalidInputError(
                 f"general_bits={n_general} leaves no bit for classes, of n_bits={self.n_bits}; use fewer."
             )
-        if n_general > self._n_features:
-            raise InvalidInputError(
-                f"general_bits={n_general} is more than the {self._n_features} features of a row; use fewer."
-            )
         codebook = make_codebook(self.codebook, self._n_class_bits, self.seed_)
         learned = self.assignment == "learned" and not isinstance(self.codebook, Mapping)
         return SettlingClasses(codebook, n_compared=self._n_class_bits if learned else 0)
 
     @property
     def _n_class_bits(self) -> int:
-        return self.n_bits - self.general_bits
+        return self.n_bits - self._n_general_bits
+
+    @property
+    def _n_general_bits(self) -> int:
+        return min(self.general_bits, self._n_features)
 
     def _head_size(self) -> int:
         return HEAD_ROWS if self.features == "fourier" and self.bandwidth is None else 0
@@ -290,10 +291,10 @@ class HROH(WithCodewords):
         weights, words = ridge.columns[:, seen], words[seen]
         intercept = CONSTANT * weights[-1]
         weights = weights[:-1]
-        if self.general_bits:
+        if self._n_general_bits:
             statistics = self._sums.complete(self._n_features)
             directions, offset = general_directions(
-                statistics, self._in_order(statistics), self.general_bits, self.seed_
+                statistics, self._in_order(statistics), self._n_general_bits, self.seed_
             )
             directions = np.pad(directions, ((0, len(weights) - len(directions)), (0, 0)))
             weights, intercept = np.hstack([weights, directions]), np.concatenate([intercept, offset])
@@ -497,7 +498,11 @@ class HROH(WithCodewords):
         self.n_unlearned_ += other.n_unlearned_
         return self
 
-    def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    @property
+    def _can_unlearn(self) -> bool:
+        return self.decay == 1.0 and not (isinstance(self.preprocess, str) and self.preprocess == "running")
+
+    def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None, *, on_trial: bool = True) -> Self:
         """Take rows out again that were learned: afterwards it is as if they had never been seen.
 
         A class of which nothing is left keeps its codeword, if it had settled on one, in case it comes back.
@@ -511,6 +516,8 @@ class HROH(WithCodewords):
         Parameters
         ----------
         X, y, sample_weight : as they were learned
+        on_trial : bool, default=True
+            Factor the new sums, on a copy. Without, O(m^2) per row; for rows that certainly were learned.
         """
         self._demand_learned()
         self._demand_same_parameters()
@@ -529,14 +536,45 @@ class HROH(WithCodewords):
             raise InvalidLabelsError(
                 f"No row of class {error.args[0]!r} was ever learned; it cannot be unlearned."
             ) from error
-        trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
+        trial = self
+        if on_trial:
+            trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
         if trial._head is not None:
             trial._open_head()
         trial._sums.demand_enough(members, self._classes.labels)
         trial._flush()
-        trial._sums.subtract(trial._frozen_rows(rows.X), members)
+        trial._sums.subtract(trial._frozen_rows(rows.X), members, check=on_trial)
         trial.n_unlearned_ += rows.X.shape[0]
         self.__dict__.update(trial.__dict__)
+        return self
+
+    def relabel(self, label: int | str, into: int | str) -> Self:
+        """Give all rows of a class another label, which other rows may have: then the two classes are one.
+
+        It is as if these rows had been learned with that label; a row that had both counts once. The version rises by
+        one, since codes change.
+
+        Examples
+        --------
+        >>> from onlinehash import HROH
+        >>> hasher = HROH(8, n_components=8, random_state=0)
+        >>> hasher.partial_fit([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], ["cat", "kitten", "dog"])
+        HROH(n_bits=8, n_components=8, random_state=0)
+        >>> hasher.relabel("kitten", into="cat").predict([[0.9, 0.1]])
+        array(['cat'], dtype='<U6')
+        """
+        self._demand_learned()
+        self._demand_same_parameters()
+        number = self._classes.number(label)
+        if number is None or number not in self._completed()._seen():
+            raise InvalidLabelsError(f"No row of class {label!r} was learned; there is nothing to relabel.")
+        if label != into:
+            whole = self._completed()
+            whole._classes.admit(np.array([into]))
+            whole._flush()
+            whole._sums.statistics.move(number, int(whole._classes.numbers(np.array([into]))[0]))
+            whole.n_unlearned_ += 1
+            self.__dict__.update(whole.__dict__)
         return self
 
     def with_bits(self, n_bits: int, general_bits: int = 0) -> Self:
