@@ -188,8 +188,13 @@ class Database(Protocol):
         if self.readonly:
             raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
 
+    def _check_alone(self) -> None:
+        """Raise, at the start of a transaction, if another has written that should not."""
+        return
+
     def _commit(self) -> None:
         """End a transaction."""
+        self._writer.execute("COMMIT")
 
     def _rollback(self, connection: Any) -> None:
         """Undo what was not committed, if anything."""
@@ -247,6 +252,7 @@ class Database(Protocol):
         with self._errors():
             self._check_writer()
             with self._transaction(self._writer, self.begin_writing):
+                self._check_alone()
                 yield
                 self._commit()
 

@@ -254,13 +254,12 @@ class SqliteDatabase(Database):
         super()._check_writer()
         self._rollback(self._writer)  # if an interrupt came between a transaction and its end
 
-    def _commit(self) -> None:
+    def _check_alone(self) -> None:
         if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
             raise StorageError(
                 f"{self.place} was changed by another writer, which its lock file should have kept out; close it, and "
                 "open it again."
             )
-        self._writer.execute("COMMIT")
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
