@@ -83,7 +83,20 @@ def test_lists_are_filtered_by_what_they_contain(place, data):
             collection.create_index("tags.all")
 
 
+def test_a_filter_that_compares_lists_with_a_value_says_how_to_ask(items, caplog):
+    items.update(range(3), payload=[{"tags": ["red"]}, {"tags": []}, {"colour": "red"}])
+    assert items.count({"tags": "red"}) == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "where: 'tags' holds lists, which equal no value; use {'tags': {'$contains': ...}}."
+    ]
+    caplog.clear()
+    assert items.count({"tags": {"$contains": "blue"}}) == items.count({"colour": "blue"}) == 0
+    assert items.count({"tags": {"$contains": "red"}}) == items.count({"colour": "red"}) == 1
+    assert not caplog.records
+
+
 def test_a_filter_that_nothing_passes_is_answered_by_a_reader_that_is_behind(place, data):
+    """It looks at some payloads for a hint; those of items that are gone by then are no damage."""
     X, y = data.take(40)
     with place.open(HCOH(n_bits=12, random_state=0), "manual") as writer:
         writer.upsert(range(40), X, y, [{"a": 1}] * 40)

@@ -5,13 +5,14 @@ from onlinehash.collection.insight import ClassBits, Codewords, EncoderRecord, H
 from onlinehash.collection.maintenance import CheckReport, check_collection
 from onlinehash.collection.migration import Migration
 from onlinehash.collection.transfer import export_codes, export_items, import_items
-from onlinehash.collection.types import Item, ItemPage, Stats
+from onlinehash.collection.types import Decision, Item, ItemPage, ReviewItem, Stats, Suspect
 
 __all__ = [
     "CheckReport",
     "ClassBits",
     "Codewords",
     "Collection",
+    "Decision",
     "EncoderRecord",
     "History",
     "Item",
@@ -19,7 +20,9 @@ __all__ = [
     "ItemPage",
     "Migration",
     "QualityRecord",
+    "ReviewItem",
     "Stats",
+    "Suspect",
     "check_collection",
     "export_codes",
     "export_items",

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.validation import check_choice, check_non_negative_int, check_positive_int
-from onlinehash.collection import inputs, insight, maintenance
+from onlinehash.collection import decisions, inputs, insight, maintenance
 from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
@@ -29,7 +29,7 @@ from onlinehash.collection.migration import Migration, Pairs
 from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
-from onlinehash.collection.types import Batch, Id, Item, ItemPage, Label, Stats
+from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -40,7 +40,7 @@ from onlinehash.exceptions import (
     StorageError,
     UnknownIdError,
 )
-from onlinehash.hashers import HASHERS, OnlineHasher, load_hasher
+from onlinehash.hashers import HASHERS, HROH, OnlineHasher, load_hasher
 from onlinehash.types import Codes, Progress, SearchResult
 
 _log = logging.getLogger(__name__)
@@ -94,6 +94,7 @@ class Collection:
         self._is_touched = True  # memory and store may differ: during a change, and after one that was ended too early
         self._epoch = 0
         self._quality: insight.Quality | None = None
+        self._held_out: tuple[Encoder, NDArray[Any]] | None = None  # probabilities of rows of unlearned labels
         self._closed = False
         self._process = os.getpid()
         self._migrating = Lock()
@@ -123,8 +124,8 @@ class Collection:
             Two more, ending in ``-wal`` and ``-shm``, appear beside it while it is open, and a ``.lock``. With a
             store, the name of the collection: letters, digits and ``_``.
         hasher : hasher or name of one, optional
-            Needed to create. The collection learns on a copy. For a collection that exists, it must be the one it has;
-            :meth:`change_hasher` changes it.
+            What a new collection learns with, on a copy; ``HROH(64, general_bits=32)`` if it is left out. For a
+            collection that exists, it must be the one it has; :meth:`change_hasher` changes it.
         refresh : "auto", "manual" or int, optional
             When to encode all items again; stored in the collection. "auto", as when created: when the number of
             learned instances has doubled, when no more changes come, and before closing. "manual": when
@@ -151,7 +152,7 @@ class Collection:
             check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
         engine = open_engine(search or "memory", Path(path).stem)
         try:
-            kept = open_store(path, store, readonly=readonly, create=given is not None)
+            kept = open_store(path, store, readonly=readonly, create=not readonly)
         except BaseException:
             engine.close()
             raise
@@ -159,11 +160,11 @@ class Collection:
         try:
             is_new = "vector_dtype" not in kept.settings()
             if is_new:
-                if given is None:
-                    raise DataNotFoundError("There is no collection in this place yet; pass a hasher to create it.")
+                if readonly:
+                    raise DataNotFoundError("There is no collection in this place yet; open it for writing first.")
                 with kept.transaction():
                     kept.put_settings({"vector_dtype": vector_dtype or "float32", "refresh": policy or "auto"})
-                    kept.put_settings(Learner(kept, given).save(0))
+                    kept.put_settings(Learner(kept, given or as_hasher(HROH(64, general_bits=32))).save(0))
             collection._load()
             collection._mend_engine()
             stored_dtype = collection._settings["vector_dtype"]
@@ -506,18 +507,33 @@ class Collection:
 
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""
+        replaced, old = self._store.seqs(batch.ids), dict[Any, Any]()
+        if replaced and learner.replaces:
+            rows = self._store.rows(list(replaced.values()), self._settings["vector_dtype"])
+            old = {id: (labels, vector) for id, labels, vector in rows}
         self._is_touched = True
         try:
-            learner.learn(batch.vectors, batch.labels)
-        except OnlineHashError:  # a hasher that refuses its input has not changed
-            self._is_touched = False
+            learner.replace(batch.ids, batch.vectors, batch.labels, old)
+        except OnlineHashError:
+            self._is_touched = bool(old)  # a hasher that refuses its input has not changed, unless it unlearned some
             raise
+        self._write(learner, batch, replaced, settings)
+
+    def _write(
+        self,
+        learner: Learner,
+        batch: Batch,
+        replaced: dict[Any, int],
+        settings: dict[str, Any],
+        *,
+        save: bool = False,
+    ) -> None:
+        """Store items that were learned from, with their codes, and search them from now on."""
         store, generation, head = self._store, self._searcher.generation, self._searcher.head
         version = learner.hasher.version_
-        codes = np.empty((0, 0), np.uint8) if generation is None else generation.encode(batch.vectors, stored=True)
+        codes = np.empty((0, 0), np.uint8) if generation is None else generation.encode_stored(batch.vectors)
         first, last = head.seq + 1, head.seq + len(batch.ids)
         seqs = np.arange(first, last + 1)
-        replaced = store.seqs(batch.ids)
         settings |= {"n_features": batch.vectors.shape[1], "id_type": type(batch.ids[0]).__name__}
         settings["label_type"] = self._settings.get("label_type") or inputs.label_type_of(batch.labels)
         if self._quality is not None:
@@ -525,13 +541,138 @@ class Collection:
         items, gone = ItemColumns(seqs, batch.ids, batch.labels), np.array(sorted(replaced.values()), np.int64)
         with self._commit(settings, Changes(items, CodeColumns(seqs, codes), gone)):
             if replaced:
-                store.delete(list(replaced.values()), list(replaced), last)
+                store.delete(list(replaced.values()), list(replaced), last, keep_rows=learner.replaces)
             store.put(first, batch, version)
             if generation is not None:
                 store.put_codes(generation.number, seqs, codes)
-            if learner.is_due:
+            if save or learner.is_due:
                 settings |= learner.save(last)
         self._refresher.after_change()
+
+    def link(self, ids: Any, *, checkpoint: Mapping[str, Any] | None = None) -> Label:
+        """Say that items belong together, without naming their class, and return the label that they share now.
+
+        Items without a label get that of the others, or a new one: ``"link-1"``, or a number below -1000000000 where
+        labels are integers. Items that were linked before bring all that they were linked with.
+
+        Parameters
+        ----------
+        ids : several ids
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/shop.oh") as shop:
+        ...     shop.upsert(["a", "b", "c"], [[1.0, 0.5], [0.9, 0.5], [-1.0, 0.2]])
+        ...     label = shop.link(["a", "b"])
+        ...     [item.id for item in shop.items(labels=label)]
+        ['a', 'b']
+        """
+        with self._changing() as learner:
+            listed, settings = check_item_ids(ids, self.id_type), inputs.checkpoint_settings(checkpoint)
+            if len(listed) < 2:
+                raise InvalidInputError("link takes at least two ids.")
+            seqs, catalogue = np.array(self._known_seqs(listed), np.int64), self._searcher.catalogue
+            known = catalogue.labels(seqs)
+            several = next((id for id, some in zip(listed, known, strict=True) if len(some) > 1), None)
+            if several is not None:
+                raise InvalidInputError(f"Item {several!r} has several labels; link takes items with one, or none.")
+            links = sorted({label for some in known for label in some if inputs.is_link(label)}, key=str)
+            names = sorted({label for some in known for label in some} - set(links), key=str)
+            if len(names) > 1:
+                raise InvalidInputError(
+                    f"Items have the labels {names[0]!r} and {names[1]!r}; call merge_labels if these are the same."
+                )
+            if not (names or links):
+                n_links = settings["n_links"] = self._settings.get("n_links", 0) + 1
+                links = [inputs.link_label(n_links, self.label_type)]
+            label: Label = (names or links)[0]
+            joined = np.unique(np.concatenate([seqs, catalogue.having(links)]))
+            (text,) = inputs.label_texts(label, 1, True, None)
+            changed = joined[[old != text for old in catalogue.label_texts(joined)]].tolist()
+            if changed:
+                self._put(learner, self._stored_batch(changed, [text] * len(changed)), settings)
+            else:
+                self._put_settings(settings)
+            return label
+
+    def unlink(self, ids: Any, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+        """Take items out of what they were linked with: they have no label then, and it is unlearned.
+
+        Parameters
+        ----------
+        ids : int or str, or several
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
+        """
+        listed = check_item_ids(ids, self.id_type)
+        self.update(listed, labels=[None] * len(listed), checkpoint=checkpoint)
+
+    def rename_label(self, label: Label, to: Label) -> int:
+        """Give all items of a label another, which no item has, and return their number.
+
+        Parameters
+        ----------
+        label, to : int or str
+        """
+        return self._relabel(label, to, is_known=False)
+
+    def merge_labels(self, label: Label, into: Label) -> int:
+        """Give all items of a label another that other items have, and return their number.
+
+        The hasher then knows one class instead of two, exactly as if it had learned them so.
+
+        Parameters
+        ----------
+        label, into : int or str
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh") as pets:
+        ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [0.9, 0.5], [-1.0, 0.2]], ["cat", "kitten", "dog"])
+        ...     pets.merge_labels("kitten", "cat")
+        ...     pets.label_counts()
+        1
+        {'cat': 2, 'dog': 1}
+        """
+        return self._relabel(label, into, is_known=True)
+
+    def _relabel(self, label: Label, to: Label, *, is_known: bool) -> int:
+        """Change a label of items and of the hasher."""
+        with self._changing() as learner:
+            counts, hasher = self.label_counts(), learner.hasher
+            (new,) = inputs.label_texts(to, 1, True, self.label_type)
+            if label not in counts or label is None:
+                raise InvalidInputError(f"No item has the label {label!r}.")
+            if label == to or new is None:
+                raise InvalidInputError(f"{to!r} is not another label than {label!r}.")
+            if (to in counts) != is_known:
+                there, way = ("No item has", "rename_label") if is_known else ("Items have", "merge_labels")
+                raise InvalidInputError(f"{there} the label {to!r}; call {way}.")
+            if not isinstance(hasher, HROH):
+                raise InvalidInputError(
+                    f"{hasher!r} cannot change labels that it has learned; HROH can. Otherwise update the items, then "
+                    "call collection.change_hasher(...)."
+                )
+            seqs = self._searcher.catalogue.having([label]).tolist()
+            sets = self._searcher.catalogue.labels(np.array(seqs, np.int64))
+            texts = inputs.label_texts([sorted(some - {label} | {to}) for some in sets], len(seqs), False, None)
+            batch, settings = self._stored_batch(seqs, texts), dict[str, Any]()
+            self._is_touched = True
+            hasher.relabel(label, to)
+            self._write(learner, batch, dict(zip(batch.ids, seqs, strict=True)), settings, save=True)
+            return len(seqs)
+
+    def _stored_batch(self, seqs: list[int], texts: list[str | None]) -> Batch:
+        """Return stored items with other labels."""
+        rows = self._store.rows(seqs, self._settings["vector_dtype"])
+        ids, _, vectors = zip(*rows, strict=True)
+        return Batch(list(ids), np.array(vectors), texts, self._store.payloads(seqs))
 
     def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
         """Raise what :meth:`upsert` would raise for lists of ids, vectors, labels and payloads; store nothing."""
@@ -918,7 +1059,7 @@ class Collection:
         labels: Any = None,
         ids: Iterable[Id] | None = None,
         where: Any = None,
-        rescore: str | None = None,
+        rescore: str | None = "auto",
         asymmetric: bool = False,
         include: Iterable[str] | None = None,
         wait: bool = True,
@@ -942,8 +1083,11 @@ class Collection:
             Search among items whose payload passes: ``{"price": {"$lt": 20}, "brand": "acme"}``. Operators are ``$eq
             $ne $gt $gte $lt $lte $in $nin $contains $exists $not``, and ``$and $or $not`` around filters; paths have
             dots. The database answers it; see :meth:`create_index`.
-        rescore : "cosine" or "l2", optional
-            Order the best ``max(10 k, 100)`` items by the distance of their stored vectors instead.
+        rescore : "auto", "learned", "cosine", "l2" or None, default="auto"
+            How to order the ``max(10 k, 200)`` items whose codes are nearest. "learned": by the probability that they
+            have the label of the query, and by the cosine of stored vectors, the more the less the query resembles
+            what was learned; an item with the same vector comes first. "cosine" and "l2": by stored vectors alone.
+            None: by codes alone. "auto" is "learned" where the hasher scores classes, as HROH does, otherwise None.
         asymmetric : bool, default=False
             Compare the real values of the query with the bits of the codes, instead of bits with bits.
         include : several of "labels", "payload", "vectors", optional
@@ -959,20 +1103,21 @@ class Collection:
         result : SearchResult
             Lists of ids and distances, fewer than k where there are fewer items; the version of the encoder that made
             the codes; the sequence number of the last change that the search has seen. Distances are those of the
-            codes, or of the vectors if rescored.
+            codes, or those of ``rescore``: of "learned" and "cosine" from 0, the same, to 2.
         """
         k = check_positive_int("k", k)
         if rescore is not None:
-            check_choice("rescore", rescore, ("cosine", "l2"))
-        request = SearchRequest(k if rescore is None else max(10 * k, 100), asymmetric=asymmetric)
+            check_choice("rescore", rescore, ("auto", "learned", "cosine", "l2"))
         parts = inputs.check_include(include) if include else ()
         among = self._ready(wait, labels, ids, where)
 
         def search() -> SearchResult:
             queries = self._queries(vectors)
+            measure = self._finder.measure(rescore, queries)
+            request = SearchRequest(k if measure is None else max(10 * k, 200), asymmetric=asymmetric)
             found = self._finder.find(queries, among, request, parts)
-            if rescore is not None:
-                found = self._finder.rescored(found, queries, rescore, k)
+            if measure is not None:
+                found = self._finder.rescored(found, queries, measure, k)
             result = self._finder.result(found, parts, max_payload_bytes)
             return result[0] if queries.single else result
 
@@ -1066,6 +1211,124 @@ class Collection:
         if generation is not None and not generation.world == world == self._settings.get("n_migrations", 0):
             raise OutOfStep
         return Queries(rows, single, generation)
+
+    # ------------------------------------------------------------------ decisions
+
+    def classify(
+        self,
+        vectors: Any,
+        *,
+        max_error: float = 0.02,
+        unknown_share: float = 0.0,
+        n_neighbours: int = 3,
+        wait: bool = True,
+    ) -> Decision | list[Decision]:
+        """Say what every row is, or leave it open where the error would be too large.
+
+        The threshold follows from the scores that some thousand stored items would have, had they not been learned, so
+        it holds for new rows of the labels that were learned. Rows of other labels are accepted at times: give the
+        share of them that is to be expected.
+
+        Parameters
+        ----------
+        vectors : as for :meth:`search`
+        max_error : float, default=0.02
+            Share of wrong labels among those that are given, on average over rows.
+        unknown_share : float, default=0.0
+            Share of the rows whose label was never learned. The threshold then counts how often rows of labels that
+            are unlearned on trial are accepted: the first such call after a refresh takes some seconds.
+        n_neighbours : int, default=3
+            How many of the nearest items that support the most probable label are returned.
+        wait : bool, default=True
+            As for :meth:`search`.
+
+        Returns
+        -------
+        decisions : list of Decision
+            One per row; for a single row, the decision itself.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> hasher = oh.HROH(64, n_components=256, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
+        ...     digits.upsert(range(1000), X[:1000], y[:1000])
+        ...     decision = digits.classify(X[1000], max_error=0.01)
+        >>> decision.label == y[1000], decision.known, len(decision.neighbours)
+        (True, True, 3)
+        """
+        max_error = decisions.check_share("max_error", max_error)
+        unknown_share = decisions.check_share("unknown_share", unknown_share, zero=True)
+        check_non_negative_int("n_neighbours", n_neighbours)
+        self._ready(wait, None, None, None)
+        encoder = decisions.scoring_encoder(self)
+        queries, unknown = self._queries(vectors), None
+        if unknown_share:
+            if self._held_out is None or self._held_out[0] is not encoder:
+                self._held_out = encoder, decisions.held_out_probabilities(self, encoder)
+            unknown = self._held_out[1]
+        threshold = encoder.calibration.threshold(max_error, unknown, unknown_share)
+        found = decisions.decide(self, encoder, queries.vectors, threshold, n_neighbours)
+        return found[0] if queries.single else found
+
+    def suspects(self, n: int = 100, *, labels: Any = None) -> list[Suspect]:
+        """Return the items whose label the other items contradict, the most certain first.
+
+        Every labelled item is scored as if it had not been learned; all of them are read.
+
+        Parameters
+        ----------
+        n : int, default=100
+            At most this many.
+        labels : label or several, optional
+            Only items that have any of them.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> wrong = y[:500].copy()
+        >>> wrong[7] = (y[7] + 1) % 10
+        >>> hasher = oh.HROH(64, n_components=256, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
+        ...     digits.upsert(range(500), X[:500], wrong)
+        ...     first = digits.suspects(1)[0]
+        >>> first.id, first.suggested == y[7]
+        (7, True)
+        """
+        self._catch_up()
+        wanted = self._filter(labels).labels
+        return decisions.find_suspects(self, n, wanted)
+
+    def review(self, n: int = 100, *, by: str = "uncertain") -> list[ReviewItem]:
+        """Return the items without a label whose labels would teach most.
+
+        Parameters
+        ----------
+        n : int, default=100
+            At most this many.
+        by : "uncertain", "unknown" or "diverse", default="uncertain"
+            The items whose most probable label is least probable; those that resemble least what was learned; or, of
+            the 10 n least certain, items that are far from each other.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> labels = [int(label) if row < 200 else None for row, label in enumerate(y[:500])]
+        >>> hasher = oh.HROH(64, n_components=256, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
+        ...     digits.upsert(range(500), X[:500], labels)
+        ...     first, second = digits.review(2)
+        >>> first.id >= 200, first.score <= second.score
+        (True, True)
+        """
+        self._catch_up()
+        return decisions.choose_review(self, n, by)
 
     # ------------------------------------------------------------------ insight
 

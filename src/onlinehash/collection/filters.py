@@ -225,6 +225,15 @@ def to_sql(
     return word.join(f"({to_sql(part, compared, exists, contains)})" for part in where.parts) or empty
 
 
+def compared_paths(where: Filter) -> set[FieldPath]:
+    """Return the paths of all comparisons."""
+    if isinstance(where, Not):
+        return compared_paths(where.part)
+    if isinstance(where, (AllOf, AnyOf)):
+        return set().union(*map(compared_paths, where.parts))
+    return {where.path} if isinstance(where, Compare) else set()
+
+
 def parse_path(name: Any) -> FieldPath:
     """Return the keys of a dotted path."""
     parts = tuple(name.split(".")) if isinstance(name, str) else ()

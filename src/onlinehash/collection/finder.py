@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
@@ -13,16 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_choice
-from onlinehash.collection.filters import Filter
+from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
 from onlinehash.collection.searcher import Generation, Hits, OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
+from onlinehash.encoders.calibration import ClassLists
 from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
 from onlinehash.types import SearchResult
 
+_log = logging.getLogger(__name__)
 _ROWS_PER_READ = 1000
 _FILTERS_KEPT = 16
+_PAYLOADS_LOOKED_AT = 100  # for a hint
 
 
 class Queries(NamedTuple):
@@ -39,6 +43,7 @@ class Found(NamedTuple):
     hits: list[Hits]
     ids: list[list[Any]]
     labels: list[list[str | None]]
+    lists: list[ClassLists]
     seq: int
     generation: Generation | None
 
@@ -91,11 +96,24 @@ class Finder:
             with self._store.snapshot():
                 head = self._store.head()
                 known = self._store.filter(where), head.seq
+            if not len(known[0]):
+                self._hint(where)
             if head.n_changes == key[1]:
                 while len(self._passing) >= _FILTERS_KEPT:
                     self._passing.pop(next(iter(self._passing)), None)
                 self._passing[key] = known
         return known
+
+    def _hint(self, where: Filter) -> None:
+        """Log how to filter by lists, if nothing passes a filter that compares one with a value."""
+        some = [json.loads(text) for text in self._store.first_payloads(_PAYLOADS_LOOKED_AT)]
+        for path in compared_paths(where):
+            values = some
+            for key in path:
+                values = [value.get(key) if isinstance(value, dict) else None for value in values]
+            if any(isinstance(value, list) for value in values):
+                name = ".".join(path)
+                _log.warning("where: %r holds lists, which equal no value; use {%r: {'$contains': ...}}.", name, name)
 
     @contextmanager
     def _in_one_state(self, among: SearchFilter) -> Iterator[Seqs | None]:
@@ -137,7 +155,7 @@ class Finder:
         generation, searcher = queries.generation, self._searcher
         if generation is None:
             nothing = [Hits(np.empty(0, np.int64), np.empty(0))] * len(queries.vectors)
-            return Found(nothing, [[] for _ in nothing], [[] for _ in nothing], searcher.head.seq, None)
+            return Found(nothing, [[] for _ in nothing], [[] for _ in nothing], [], searcher.head.seq, None)
         codes = generation.encode(queries.vectors, asymmetric=request.asymmetric)
         with self._in_one_state(among) as allowed:
             hits = searcher.search(generation, codes, allowed, request)
@@ -145,16 +163,34 @@ class Finder:
             labels: list[list[str | None]] = []
             if "labels" in parts:
                 labels = [searcher.catalogue.label_texts(seqs) for seqs, _ in hits]
-            return Found(hits, ids, labels, searcher.head.seq, generation)
+            lists = [searcher.catalogue.class_lists(seqs) for seqs, _ in hits] if generation.has_lists else []
+            return Found(hits, ids, labels, lists, searcher.head.seq, generation)
+
+    def measure(self, rescore: str | None, queries: Queries) -> str | None:
+        """Return what items are ordered by: "learned", "cosine" or "l2"; None for their codes."""
+        generation = queries.generation
+        if generation is None or rescore not in ("auto", "learned"):
+            return rescore if generation is not None else None
+        if not generation.has_lists and rescore == "learned":
+            raise InvalidInputError(
+                f"rescore='learned', but {generation.encoder.method!r} has no scores of classes; HROH has. Use "
+                "rescore='cosine'."
+            )
+        return "learned" if generation.has_lists else None
 
     def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
-        """Return the k nearest of what was found, by the distance of the stored vectors; ties in order of arrival."""
-        vectors = self._vectors(found)
-        hits, orders = [], []
-        for query, (seqs, _) in zip(queries.vectors, found.hits, strict=True):
+        """Return the k nearest of what was found, by stored vectors or by what was learned; ties by their codes."""
+        vectors, generation = self._vectors(found), found.generation
+        if generation is None:
+            return found
+        encoder, hits, orders = generation.encoder, list[Hits](), list[list[int]]()
+        scores = encoder.class_scores(queries.vectors) if measure == "learned" else None
+        for row, (query, (seqs, _)) in enumerate(zip(queries.vectors, found.hits, strict=True)):
             rows = np.array([vectors[seq] for seq in seqs.tolist()])
-            distances = vector_distances(query, rows, measure)
-            order = np.lexsort((seqs, distances))[:k]
+            distances = vector_distances(query, rows, "cosine" if scores is not None else measure)
+            if scores is not None:
+                distances = encoder.calibration.distances(scores[row], found.lists[row], 1.0 - distances)
+            order = np.argsort(distances, kind="stable")[:k]
             orders.append(order.tolist())
             hits.append(Hits(seqs[order], distances[order]))
         ids = [[row[i] for i in order] for row, order in zip(found.ids, orders, strict=True)]

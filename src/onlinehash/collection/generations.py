@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from datetime import UTC, datetime
 from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_positive_int
+from onlinehash.collection.decisions import calibrated, draw_labelled
 from onlinehash.collection.insight import EncoderRecord, with_record
 from onlinehash.collection.learner import rows_per_chunk
 from onlinehash.collection.searcher import Generation
@@ -204,14 +206,12 @@ class Refresher:
             is_new = current is None or current.encoder.version != learner.version or DUE in self._settings
             if not self._searcher.head.n_items or not is_new:
                 return True
-            try:
-                with single_threaded_products(self._searcher.head.n_items):
-                    encoder = learner.hasher.snapshot()
-            except NotLearnedError:
-                return True
+            hasher, sample = deepcopy(learner.hasher), draw_labelled(collection)  # which may go on learning meanwhile
             self.n_encoded, self.is_building = 0, True
         chunks = list[CodeColumns]()
         try:
+            with single_threaded_products(self._searcher.head.n_items):
+                encoder = calibrated(collection, hasher, sample)
             for chunk in encode_stream(collection, encoder):
                 chunks.append(chunk)
                 self.n_encoded += len(chunk.seqs)
@@ -227,6 +227,8 @@ class Refresher:
                     settings = {"bits_recomputed": self._settings.get("bits_recomputed", 0) + n_bits, DUE: None}
                     with taking_into_use(collection, encoder, chunks, begun, settings):
                         pass
+        except NotLearnedError:
+            return True
         except OnlineHashError:
             if collection._get_learner() is learner:
                 raise
@@ -243,7 +245,7 @@ def encode_stream(
     store, limit = collection._store, min(_ROWS_PER_CHUNK, rows_per_chunk(collection._store))
     generation = Generation(0, encoder, collection._searcher.engine.to_device)
     while len(rows := store.stream(after, limit, collection._settings["vector_dtype"], table)):
-        yield CodeColumns(rows.seqs, generation.encode(rows.vectors, stored=True))
+        yield CodeColumns(rows.seqs, generation.encode_stored(rows.vectors))
         after = int(rows.seqs[-1])
 
 

@@ -215,6 +215,27 @@ def label_set(text: str | None) -> frozenset[Label]:
     return frozenset() if labels is None else frozenset(labels if isinstance(labels, tuple) else [labels])
 
 
+_LINK, _FIRST_LINK = "link-", -1_000_000_001
+
+
+def link_label(number: int, label_type: str | None) -> Label:
+    """Return the label of items that were linked, of which this is the n-th.
+
+    Examples
+    --------
+    >>> link_label(1, None), link_label(2, "int"), is_link("link-1"), is_link(7)
+    ('link-1', -1000000002, True, False)
+    """
+    return 1 + _FIRST_LINK - number if label_type == "int" else f"{_LINK}{number}"
+
+
+def is_link(label: Label) -> bool:
+    """Return whether a label was made by :func:`link_label`."""
+    if isinstance(label, int):
+        return label <= _FIRST_LINK
+    return label.startswith(_LINK) and label.removeprefix(_LINK).isdecimal()
+
+
 # ------------------------------------------------------------------ payloads and checkpoints
 
 

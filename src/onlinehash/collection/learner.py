@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +47,36 @@ class Learner:
         learner._state_size = len(state)
         for first, n_rows in store.batches(seq):
             rows = store.stream(first - 1, n_rows, dtype)
-            learner.learn(rows.vectors, rows.labels)
+            old = store.replaced_by(first + n_rows - 1, dtype) if learner.replaces else {}
+            learner.replace(rows.ids, rows.vectors, rows.labels, old)
         return learner
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the hasher unlearns an item that is replaced."""
+        return self.hasher.supervised and self.hasher._can_unlearn
+
+    def replace(
+        self,
+        ids: Sequence[Any],
+        vectors: NDArray[Any],
+        labels: Sequence[str | None],
+        old: Mapping[Any, tuple[str | None, NDArray[Any]]],
+    ) -> None:
+        """Learn from rows; first unlearn the old versions of items, and leave out what has not changed."""
+        if not old:
+            self.learn(vectors, labels)
+            return
+        new, changed = np.ones(len(ids), bool), list[Any]()
+        for row, id in enumerate(ids):
+            if id in old and old[id][0] == labels[row] and np.array_equal(old[id][1], vectors[row]):
+                new[row] = False
+            elif id in old:
+                changed.append(old[id])
+        if changed:
+            self.learn(np.array([vector for _, vector in changed]), [text for text, _ in changed], unlearn=True)
+        if new.any():
+            self.learn(vectors[new], [text for text, is_new in zip(labels, new, strict=True) if is_new])
 
     @property
     def version(self) -> int:
@@ -56,20 +84,17 @@ class Learner:
         return self.hasher.version_
 
     def learn(self, vectors: NDArray[Any], labels: Sequence[str | None], *, unlearn: bool = False) -> None:
-        """Learn from rows as they are stored, or unlearn them, after which the state must be saved.
+        """Learn from rows as they are stored, or unlearn them.
 
         A supervised hasher leaves out rows without labels.
         """
-        rows, y = vectors.astype(np.float32, copy=False), list[Any]()
-        if self.hasher.supervised:
-            y = list(map(labels_of, filter(None, labels)))
-            if len(y) < len(rows):
-                rows = rows[[text is not None for text in labels]]
-        targets = y if tuple in set(map(type, y)) else np.array(y)
+        rows, labelled = vectors.astype(np.float32, copy=False), list(filter(None, labels))
+        if self.hasher.supervised and len(labelled) < len(rows):
+            rows = rows[[text is not None for text in labels]]
         if len(rows) and unlearn:
-            cast(Any, self.hasher).unlearn(rows, targets)
+            self.hasher._unlearn_learned(rows, targets_of(labelled))
         elif len(rows):
-            self.hasher.partial_fit(rows, targets if self.hasher.supervised else None)
+            self.hasher.partial_fit(rows, targets_of(labelled) if self.hasher.supervised else None)
         self._n_unsaved_bytes += vectors.nbytes
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
         self.is_due = self._n_unsaved_bytes > wanted
@@ -128,6 +153,12 @@ class Learner:
             new = as_hasher(other)
         Learner(self._store, new).learn_stream(dtype, progress=progress)
         return new
+
+
+def targets_of(texts: Sequence[str | None]) -> Any:
+    """Return labels as a hasher takes them, from their JSON."""
+    y = list(map(labels_of, texts))
+    return y if tuple in set(map(type, y)) else np.array(y)
 
 
 def rows_per_chunk(store: SqlStore) -> int:

@@ -14,9 +14,9 @@ import numpy as np
 
 from onlinehash._internal.files import kind_of
 from onlinehash._internal.validation import check_non_negative_int
-from onlinehash.codes import code_width, unpack_bits
+from onlinehash.codes import unpack_bits
 from onlinehash.collection.learner import Learner
-from onlinehash.collection.searcher import codes_of
+from onlinehash.collection.searcher import Generation, codes_of
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import NEW_STREAM, Seqs, SqlStore
 from onlinehash.collection.stores.sqlite import WriterLock, open_sqlite
@@ -176,10 +176,11 @@ class _Check:
         if stored != number:
             raise self._store.database.damage(f"it has codes of generation {stored}, not {number}")
         encoder = Encoder.load(content)
-        codes = codes_of(seqs, self._store.codes(number), self._store.database.damage)
+        stored_codes = codes_of(seqs, self._store.codes(number), self._store.database.damage)
+        if len(stored_codes) and stored_codes.shape[1] != Generation(number, encoder).stored_width:
+            raise self._store.database.damage(f"codes have {stored_codes.shape[1]} bytes, not {encoder.n_bits} bits")
+        codes, _ = Generation(number, encoder).split(stored_codes)
         self.n_codes = len(codes)
-        if len(codes) and codes.shape[1] != code_width(encoder.n_bits):
-            raise self._store.database.damage(f"codes have {codes.shape[1]} bytes, not {encoder.n_bits} bits")
         some = np.arange(len(seqs))
         if sample < len(seqs):
             some = np.sort(np.random.default_rng(0).choice(len(seqs), sample, replace=False))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash.collection import inputs
+from onlinehash.collection.decisions import calibrated, draw_labelled
 from onlinehash.collection.documents import document_of
 from onlinehash.collection.generations import encode_stream, taking_into_use
 from onlinehash.collection.learner import Learner, as_hasher, same_recipe
@@ -231,7 +232,7 @@ class _Move:
         learner.learn_stream(self._dtype, NEW_STREAM)
         encoder, chunks = None, list[CodeColumns]()
         try:
-            encoder = learner.hasher.snapshot()
+            encoder = calibrated(collection, learner.hasher, draw_labelled(collection), NEW_STREAM)
             chunks += encode_stream(collection, encoder, table=NEW_STREAM)
         except NotLearnedError:
             if searcher.generation is not None:

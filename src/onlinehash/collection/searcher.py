@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.arrays import is_on_device, to_host
+from onlinehash.codes import code_width
 from onlinehash.collection.engines import Engine
 from onlinehash.collection.inputs import label_set
 from onlinehash.collection.stores.sql import Changes, CodeColumns, Head, ItemColumns, Seqs, SqlStore
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
+from onlinehash.encoders.calibration import CLASSES_PER_LIST, MAX_LISTED_CLASSES, ClassLists
 from onlinehash.exceptions import DamagedError, OnlineHashError, UnknownIdError
 from onlinehash.indexes import Index
 from onlinehash.types import Codes
@@ -53,6 +55,7 @@ class Catalogue:
         self._ids: NDArray[Any] = np.empty(0, object)
         self._labels: NDArray[Any] = np.empty(0, np.int32)
         self._alive: NDArray[Any] = np.empty(0, bool)
+        self._lists: ClassLists = np.empty((0, CLASSES_PER_LIST), np.uint32)
         self._texts: dict[str | None, int] = {}
         self._listed_texts: list[str | None] = []
         self._label_sets: list[frozenset[Label]] = []
@@ -73,7 +76,7 @@ class Catalogue:
         start, self._size = self._size, self._size + len(items.seqs)
         if self._size > len(self._seqs):
             room = max(_MIN_ROWS, self._size, 3 * start // 2)
-            for name in ("_seqs", "_ids", "_labels", "_alive"):
+            for name in ("_seqs", "_ids", "_labels", "_alive", "_lists"):
                 setattr(self, name, _grown(getattr(self, name), room))
         self._seqs[start : self._size], self._ids[start : self._size] = items.seqs, items.ids
         self._labels[start : self._size] = list(map(self._texts.__getitem__, items.labels))
@@ -87,8 +90,8 @@ class Catalogue:
         self._n_gone += len(rows)
         if 2 * self._n_gone > max(_MIN_ROWS, self._size):
             kept = self._alive[: self._size]
-            self._seqs, self._ids, self._labels, self._alive = (
-                column[: self._size][kept] for column in (self._seqs, self._ids, self._labels, self._alive)
+            self._seqs, self._ids, self._labels, self._alive, self._lists = (
+                column[: self._size][kept] for column in (self._seqs, self._ids, self._labels, self._alive, self._lists)
             )
             self._size, self._n_gone = len(self._seqs), 0
 
@@ -116,6 +119,22 @@ class Catalogue:
         """Return the labels of known sequence numbers, as JSON."""
         return [self._listed_texts[number] for number in self._labels[self._rows(seqs)].tolist()]
 
+    def class_lists(self, seqs: Seqs) -> ClassLists:
+        """Return the class lists of known sequence numbers."""
+        lists: ClassLists = self._lists[self._rows(seqs)]
+        return lists
+
+    def put_class_lists(self, seqs: Seqs, lists: ClassLists) -> None:
+        """Set the class lists of known sequence numbers."""
+        self._lists[self._rows(seqs)] = lists
+
+    def with_labels(self, labelled: bool = True) -> Seqs:
+        """Return the sequence numbers of items that have a label, or of those that have none, sorted."""
+        wanted = [number for number, some in enumerate(self._label_sets) if bool(some) == labelled]
+        is_so = np.isin(self._labels[: self._size], wanted) & self._alive[: self._size]
+        seqs: Seqs = self._seqs[: self._size][is_so]
+        return seqs
+
     def having(self, labels: Sequence[Label]) -> Seqs:
         """Return the sequence numbers of items that have any of the labels, sorted."""
         wanted = [number for number, some in enumerate(self._label_sets) if not some.isdisjoint(labels)]
@@ -135,19 +154,23 @@ class Catalogue:
 
     def sample(self, n_items: int, seed: int) -> Seqs:
         """Return sequence numbers at random, sorted; with the same seed mostly the same after a change."""
-        seqs = self.all_seqs()
-        if n_items >= len(seqs):
-            return seqs
-        keys = (seqs.astype(np.uint64) + np.uint64(seed)) * _ODD_MULTIPLIER
-        keys = (keys ^ (keys >> np.uint64(29))) * _ODD_MULTIPLIER
-        return np.sort(seqs[np.argpartition(keys, n_items)[:n_items]])
+        return drawn(self.all_seqs(), n_items, seed)
 
     def _rows(self, seqs: Seqs) -> NDArray[np.intp]:
         return np.searchsorted(self._seqs[: self._size], seqs)
 
 
+def drawn(seqs: Seqs, n_items: int, seed: int) -> Seqs:
+    """Return some sequence numbers at random, sorted; with the same seed mostly the same after a change."""
+    if n_items >= len(seqs):
+        return seqs
+    keys = (seqs.astype(np.uint64) + np.uint64(seed)) * _ODD_MULTIPLIER
+    keys = (keys ^ (keys >> np.uint64(29))) * _ODD_MULTIPLIER
+    return np.sort(seqs[np.argpartition(keys, n_items)[:n_items]])
+
+
 def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
-    grown = np.empty(size, array.dtype)
+    grown = np.empty((size, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
 
@@ -161,16 +184,41 @@ class Generation:
     to_device: Callable[[NDArray[Any]], Any] | None = None
     world: int = 0  # number of migrations before: queries must be made by the same embedding model
 
-    def encode(self, vectors: NDArray[Any], *, asymmetric: bool = False, stored: bool = False) -> Any:
-        """Return the codes of vectors, or real values for an asymmetric search, where the engine wants them.
+    @property
+    def has_lists(self) -> bool:
+        """Whether a class list follows each stored code."""
+        return self.encoder.classes is not None and len(self.encoder.classes) <= MAX_LISTED_CLASSES
 
-        Codes to be ``stored`` are on the host.
-        """
+    @property
+    def stored_width(self) -> int:
+        """Bytes of a stored code."""
+        return code_width(self.encoder.n_bits) + (4 * CLASSES_PER_LIST if self.has_lists else 0)
+
+    def encode(self, vectors: NDArray[Any], *, asymmetric: bool = False) -> Any:
+        """Return the codes of queries, or real values for an asymmetric search, where the engine wants them."""
         encode = self.encoder.encode_asymmetric if asymmetric else self.encoder.encode
-        if self.to_device is None:
-            return encode(vectors)
-        codes = encode(self.to_device(vectors))
-        return to_host(codes) if stored and is_on_device(codes) else codes
+        return encode(vectors if self.to_device is None else self.to_device(vectors))
+
+    def encode_stored(self, vectors: NDArray[Any]) -> Codes:
+        """Return the codes of items, and with them their class lists, as they are stored."""
+        rows = vectors if self.to_device is None else self.to_device(vectors)
+        codes, scores = (_on_host(each) for each in self.encoder.encode_and_score(rows))
+        if not self.has_lists or not len(codes):
+            return codes
+        lists = self.encoder.calibration.class_lists(scores).astype("<u4")
+        return np.hstack([codes, lists.view(np.uint8)])
+
+    def split(self, stored: Codes) -> tuple[Codes, ClassLists | None]:
+        """Return codes and class lists of what is stored."""
+        codes = np.ascontiguousarray(stored[:, : code_width(self.encoder.n_bits)])
+        if not self.has_lists:
+            return codes, None
+        lists = np.ascontiguousarray(stored[:, codes.shape[1] :]).view("<u4")
+        return codes, lists.astype(np.uint32, copy=False)
+
+
+def _on_host(array: Any) -> NDArray[Any]:
+    return to_host(array) if is_on_device(array) else array
 
 
 class Hits(NamedTuple):
@@ -245,9 +293,10 @@ class Searcher:
         """Give the engine what it lacks, in a snapshot of the store that is in step with memory."""
         if self.generation is not None and self.is_behind:
             seqs = self.catalogue.all_seqs()
-            codes = codes_of(seqs, self._store.codes(self.generation.number), self._store.database.damage)
+            stored = codes_of(seqs, self._store.codes(self.generation.number), self._store.database.damage)
+            codes, lists = self.generation.split(stored)
             index = self._filled(self.generation, seqs, codes)
-            self._switch(self.generation, index, self.catalogue, self.head)
+            self._switch(self.generation, index, self.catalogue, self.head, (seqs, lists))
 
     @contextmanager
     def _logging(self) -> Iterator[None]:
@@ -273,8 +322,17 @@ class Searcher:
             index.upsert(codes, seqs)
         return index
 
-    def _switch(self, generation: Generation | None, index: Index | None, catalogue: Catalogue, head: Head) -> None:
+    def _switch(
+        self,
+        generation: Generation | None,
+        index: Index | None,
+        catalogue: Catalogue,
+        head: Head,
+        lists: tuple[Seqs, ClassLists | None] | None = None,
+    ) -> None:
         with self._lock.changing():
+            if lists is not None and lists[1] is not None:
+                catalogue.put_class_lists(lists[0], lists[1])
             self.generation, self._index, self.catalogue, self.head = generation, index, catalogue, head
             self.version = 0 if generation is None else generation.encoder.version
             self.is_torn = False
@@ -301,24 +359,28 @@ class Searcher:
                 self.catalogue.delete(gone)
             self.catalogue.put(changes.items)
             index, self._index, self.head, self.is_torn = self._index, None, head, False
-            if index is None:
+            if index is None or self.generation is None:
                 return
             with self._logging():
                 if len(gone):
                     index.delete(gone)
                 if len(changes.items.seqs):
-                    seqs, (code_seqs, codes) = changes.items.seqs, changes.codes
+                    seqs, (code_seqs, stored) = changes.items.seqs, changes.codes
                     if code_seqs is not seqs:
-                        codes = codes_of(seqs, changes.codes, self._store.database.damage)
+                        stored = codes_of(seqs, changes.codes, self._store.database.damage)
+                    codes, lists = self.generation.split(stored)
+                    if lists is not None:
+                        self.catalogue.put_class_lists(seqs, lists)
                     index.upsert(codes, seqs)
                 self._index = index
 
-    def replace(self, generation: Generation, seqs: Seqs, codes: Codes, head: Head) -> None:
-        """Take another generation into use, which is stored already."""
+    def replace(self, generation: Generation, seqs: Seqs, stored: Codes, head: Head) -> None:
+        """Take another generation into use, whose codes are stored already."""
         self.is_torn, index = True, None
+        codes, lists = generation.split(stored)
         with self._logging():
             index = self._filled(generation, seqs, codes)
-        self._switch(generation, index, self.catalogue, head)
+        self._switch(generation, index, self.catalogue, head, (seqs, lists))
 
     # ------------------------------------------------------------------ searching
 

@@ -75,6 +75,88 @@ class ItemPage:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """What a row is.
+
+    Parameters
+    ----------
+    label : int, str or None
+        Its label; None where it cannot be said with the error that was allowed.
+    score : float
+        Probability of the most probable label.
+    alternatives : list of (label, probability)
+        The most probable labels, the best first, at most 5.
+    known : bool
+        Whether the row resembles what was learned. One that does not may have a label never seen.
+    neighbours : list of int or str
+        Ids of the nearest items that have the most probable label.
+
+    Examples
+    --------
+    >>> Decision("refund", 0.97, [("refund", 0.97), ("card lost", 0.02)], True, [17, 4]).label
+    'refund'
+    """
+
+    label: Label | None
+    score: float
+    alternatives: list[tuple[Label, float]]
+    known: bool
+    neighbours: list[Id]
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An item whose label the other items contradict.
+
+    Parameters
+    ----------
+    id : int or str
+    label : int, str or tuple of them
+        The label it has.
+    suggested : int or str
+        The label that it should have.
+    margin : float
+        Score of that label minus that of its own, both as if the item had not been learned.
+
+    Examples
+    --------
+    >>> Suspect(7, "cat", "dog", 0.8).suggested
+    'dog'
+    """
+
+    id: Id
+    label: Label | tuple[Label, ...]
+    suggested: Label
+    margin: float
+
+
+@dataclass(frozen=True)
+class ReviewItem:
+    """An item without a label whose label would teach much.
+
+    Parameters
+    ----------
+    id : int or str
+    suggested : int or str
+        Its most probable label.
+    score : float
+        Probability of that label.
+    known : bool
+        Whether the item resembles what was learned.
+
+    Examples
+    --------
+    >>> ReviewItem(7, "cat", 0.4, True).score
+    0.4
+    """
+
+    id: Id
+    suggested: Label
+    score: float
+    known: bool
+
+
+@dataclass(frozen=True)
 class Stats:
     """Statistics of a collection.
 

@@ -236,6 +236,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Whether rows can be unlearned with these parameters, by a method that unlearns."""
         return self.unlearns
 
+    def _unlearn_learned(self, X: Features, y: Any) -> Self:
+        """Unlearn rows that certainly were learned, which may cost less than to unlearn any."""
+        return self.unlearn(X, y)  # type: ignore[no-any-return]
+
     def _as_part(self) -> Self:
         """Prepare an empty clone to learn a part of a stream, only to be merged."""
         return self

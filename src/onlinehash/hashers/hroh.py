@@ -502,7 +502,7 @@ class HROH(WithCodewords):
     def _can_unlearn(self) -> bool:
         return self.decay == 1.0 and not (isinstance(self.preprocess, str) and self.preprocess == "running")
 
-    def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None, *, on_trial: bool = True) -> Self:
+    def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Take rows out again that were learned: afterwards it is as if they had never been seen.
 
         A class of which nothing is left keeps its codeword, if it had settled on one, in case it comes back.
@@ -516,9 +516,14 @@ class HROH(WithCodewords):
         Parameters
         ----------
         X, y, sample_weight : as they were learned
-        on_trial : bool, default=True
-            Factor the new sums, on a copy. Without, O(m^2) per row; for rows that certainly were learned.
         """
+        return self._take_out(X, y, sample_weight, on_trial=True)
+
+    def _unlearn_learned(self, X: ArrayLike, y: Any) -> Self:
+        return self._take_out(X, y, None, on_trial=False)
+
+    def _take_out(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, *, on_trial: bool) -> Self:
+        """Unlearn rows, on trial or in place."""
         self._demand_learned()
         self._demand_same_parameters()
         if self.decay < 1.0:

@@ -48,6 +48,7 @@ class StreamRows:
     """Rows of the stream, in order: what a hasher learns from and an encoder encodes."""
 
     seqs: Seqs
+    ids: Sequence[Any]
     vectors: NDArray[Any]
     labels: Sequence[str | None]
 
@@ -429,9 +430,12 @@ class SqlStore:
         rows = [(text, checksum(seq, text), seq) for seq, text in zip(seqs, payloads, strict=True)]
         self.database.execute_many("UPDATE payloads SET payload = ?, checksum = ? WHERE seq = ?", rows)
 
-    def delete(self, seqs: Sequence[int], ids: Sequence[Id], at: int) -> None:
-        """Delete items; the change has the sequence number ``at``."""
-        saved_to = self._state_seq()
+    def delete(self, seqs: Sequence[int], ids: Sequence[Id], at: int, *, keep_rows: bool = False) -> None:
+        """Delete items; the change has the sequence number ``at``.
+
+        With ``keep_rows``, their vectors stay until the next state of the hasher, which unlearns them.
+        """
+        saved_to = -1 if keep_rows else self._state_seq()
         database, one = self.database, [(seq,) for seq in seqs]
         database.execute_many("DELETE FROM items WHERE id = ?", [(id,) for id in ids])
         database.execute_many("DELETE FROM payloads WHERE seq = ?", one)
@@ -489,9 +493,12 @@ class SqlStore:
         """Return the vectors of items, in that order; raise if one is missing."""
         return np.array([vector for _, _, vector in self.rows(seqs, dtype)])
 
-    def rows(self, seqs: Sequence[int], dtype: str) -> list[tuple[Any, str | None, NDArray[Any]]]:
+    def rows(
+        self, seqs: Sequence[int], dtype: str, table: str = "stream"
+    ) -> list[tuple[Any, str | None, NDArray[Any]]]:
         """Return ids, labels and vectors of items, in that order; raise if one is missing."""
-        found = {row[0]: row for row in self._checked_stream(self._among(f"{_STREAM} WHERE seq", seqs))}
+        select = _STREAM.replace("stream", table)
+        found = {row[0]: row for row in self._checked_stream(self._among(f"{select} WHERE seq", seqs))}
         self._demand(seqs, found)
         vectors = from_blobs([found[seq][4] for seq in seqs], dtype)
         return [(found[seq][1], found[seq][3], vector) for seq, vector in zip(seqs, vectors, strict=True)]
@@ -505,6 +512,11 @@ class SqlStore:
             found[seq] = text
         self._demand(seqs, found)
         return [found[seq] for seq in seqs]
+
+    def first_payloads(self, limit: int) -> list[str]:
+        """Return some payloads that are not empty."""
+        select = "SELECT payload FROM payloads WHERE payload IS NOT NULL LIMIT ?"
+        return [text for (text,) in self.database.query(select, limit)]
 
     def _demand(self, seqs: Sequence[int], found: Mapping[int, Any]) -> None:
         missing = next((seq for seq in seqs if seq not in found), None)
@@ -533,17 +545,22 @@ class SqlStore:
         some = f"AND {_is_item(table)}" if only_items else ""
         select = f"{_STREAM.replace('stream', table)} WHERE seq > ? {some} ORDER BY seq LIMIT ?"
         found = self._checked_stream(self.database.query(select, after, limit))
-        seqs, _, _, labels, blobs = columns(found, 5)
+        seqs, ids, _, labels, blobs = columns(found, 5)
         numbers = np.array(seqs, np.int64)
         if (np.diff(numbers) <= 0).any():
             raise self.database.damage("the stream is not in order")
-        return StreamRows(numbers, from_blobs(blobs, dtype), labels)
+        return StreamRows(numbers, ids, from_blobs(blobs, dtype), labels)
 
     def _checked_stream(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         for seq, id, batch, labels, blob, found in rows:
             if checksum(seq, id, batch, labels, content=blob) != found:
                 raise self.database.damage(f"the vector of item {id!r} does not match its checksum")
         return [row[:5] for row in rows]
+
+    def replaced_by(self, last: int, dtype: str) -> dict[Any, tuple[str | None, NDArray[Any]]]:
+        """Return labels and vectors, by id, of the items that the batch with this last sequence number replaced."""
+        gone = self._checked(self.database.query(f"{_GONE} WHERE at = ?", last), _GONE_ROW)
+        return {id: (labels, vector) for id, labels, vector in self.rows([row[0] for row in gone], dtype)}
 
     def batches(self, after: int) -> list[tuple[int, int]]:
         """Return the first sequence number and the number of rows of every batch that the state does not know."""
