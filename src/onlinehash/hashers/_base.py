@@ -444,10 +444,10 @@ class OnlineHasher(Estimator, ABC):
         "codes": packed, uint8 of shape (n_samples, ceil(n_bits / 8)), as indexes and metrics take them. "bits": 0 and
         1, uint8 of shape (n_samples, n_bits), for estimators that compare features. "signs": -1 and +1, int8.
         """
-        codes = self._packed(X)
+        rows: NDArray[Any] = self._packed(X)
         if self.output != "codes":
-            codes = (unpack_bits if self.output == "bits" else unpack_signs)(codes, self.n_bits)
-        return self._in_container(codes, X)
+            rows = (unpack_bits if self.output == "bits" else unpack_signs)(rows, self.n_bits)
+        return self._in_container(rows, X)
 
     def decision_function(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""

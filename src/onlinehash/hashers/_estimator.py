@@ -68,22 +68,23 @@ class Estimator:
             self._sklearn_output_config = {"transform": transform}
         return self
 
-    def _in_container(self, rows: NDArray[Any], X: Any) -> Any:
+    def _in_container(self, rows: NDArray[Any], X: Any) -> NDArray[Any]:
         """Return rows in what ``set_output``, or the settings of scikit-learn, ask for."""
         if "sklearn" not in sys.modules and not hasattr(self, "_sklearn_output_config"):
             return rows
         from sklearn.utils._set_output import _wrap_data_with_container
 
-        return _wrap_data_with_container("transform", rows, X, self)
+        return _wrap_data_with_container("transform", rows, X, self)  # type: ignore[no-any-return]
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Return which metadata the methods request: ``sample_weight``, if the method takes weights."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
+        if hasattr(self, "_metadata_request"):
+            return self._metadata_request
         request = MetadataRequest(owner=type(self).__name__)
         for method in ("fit", "partial_fit") if self.takes_weights else ():
-            wanted = getattr(self, "_metadata_request", {}).get(method)
-            getattr(request, method).add_request(param="sample_weight", alias=wanted)
+            getattr(request, method).add_request(param="sample_weight", alias=None)
         return request
 
     def set_fit_request(self, *, sample_weight: bool | str | None) -> Self:
@@ -97,7 +98,8 @@ class Estimator:
     def _set_request(self, method: str, wanted: bool | str | None) -> Self:
         if not self.takes_weights:
             raise InvalidInputError(f"{type(self).__name__} takes no weights.")
-        self._metadata_request = getattr(self, "_metadata_request", {}) | {method: wanted}
+        self._metadata_request = self.get_metadata_routing()
+        getattr(self._metadata_request, method).add_request(param="sample_weight", alias=wanted)
         return self
 
     def __sklearn_tags__(self) -> Tags:
