@@ -1,7 +1,11 @@
+import os
 from functools import cache
 
 import pytest
 import typer
+
+# Before NumPy is imported: tests run on all cores already, where a second thread of a product mostly waits.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.hookimpl(wrapper=True)

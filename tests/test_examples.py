@@ -7,7 +7,6 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from threadpoolctl import threadpool_limits
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +17,7 @@ NUMBER = r"-?\d+(?:\.\d+)?"
 
 
 def printed_by(name, *arguments):
-    with redirect_stdout(StringIO()) as out, threadpool_limits(1):
+    with redirect_stdout(StringIO()) as out:
         runpy.run_path(str(FOLDER / f"{name}.py"))["main"](arguments)
     return out.getvalue()
 

@@ -30,6 +30,25 @@ def test_importing_is_silent_and_loads_nothing_heavy():
     assert (run.stdout, run.stderr) == ("[]\n", "")
 
 
+USE = """
+import sys
+import numpy as np
+from onlinehash import HROH, Collection
+vectors = np.random.default_rng(0).normal(size=(20, 4))
+with Collection.open("items.oh", HROH(16, n_components=8, random_state=0)) as items:
+    items.upsert(range(20), vectors, np.arange(20) % 2)
+    items.refresh()
+    items.search(vectors[0], 3)
+print(sorted({"sklearn", "pandas", "pyarrow", "matplotlib"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_a_collection_does_without_scikit_learn(tmp_path):
+    run = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert run.stdout == "[]\n", run.stderr
+
+
 @pytest.mark.slow
 def test_every_package_of_the_reference_is_reached_by_attribute():
     names = {path.stem for path in (ROOT / "docs" / "reference").glob("*.md")} - {"index"}

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 from onlinehash.cli import app
@@ -207,8 +206,7 @@ def typed(command, capsys):
         if program == "python":
             runpy.run_path(words[0], run_name="__main__")
             return capsys.readouterr().out
-        with threadpool_limits(1):  # much faster where other tests keep the cores busy
-            done = CliRunner().invoke(app, words)
+        done = CliRunner().invoke(app, words)
     finally:  # for a user each is a process, in which nothing of the one before is registered
         HASHERS.clear()
         HASHERS.update(known)

@@ -108,7 +108,7 @@ class UnknownIdError(OnlineHashError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
-class NotLearnedError(OnlineHashError, AttributeError):
+class NotLearnedError(OnlineHashError, ValueError, AttributeError):
     """A hasher was used before it learned from a first instance."""
 
 

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 from tests.scale.test_parts import assert_same
-from threadpoolctl import threadpool_limits
 
 from onlinehash import HCOH, HROH, Encoder, scale
 from onlinehash.exceptions import (
@@ -33,7 +32,7 @@ N, D = 40_000, 24
 def workers():
     assert not ray.is_initialized()
     before = set(Path.cwd().iterdir())
-    with threadpool_limits(1), scale.cluster(n_workers=2) as found:  # small products: threads would wait, not work
+    with scale.cluster(n_workers=2) as found:
         ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
         yield found
     assert not ray.is_initialized()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state
 
 from onlinehash._internal.arrays import Place, is_on_device, to_host, way_to_host
 from onlinehash._internal.files import Arrays, Source, write_bytes
@@ -33,11 +32,12 @@ from onlinehash.codes import code_width, unpack_bits, unpack_signs
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, InvalidLabelsError, NotLearnedError
 from onlinehash.features import StreamFeatures, make_features
+from onlinehash.hashers._estimator import Estimator
 from onlinehash.hashers._saving import HeadPart, Weights, join_head, pack_hasher, read_hasher, unpack_hasher
 from onlinehash.types import Codes, Features, Labels, LabelSets, Signs, Targets
 
 # What a method is written with.
-__all__ = ["Arrays", "Changeable", "Encoder", "Features", "HasherNotLearnedError", "LabelSets"]
+__all__ = ["Arrays", "Changeable", "Encoder", "Features", "LabelSets"]
 __all__ += ["Labels", "Mask", "OnlineHasher", "Rows", "Signs", "Targets", "Weights"]
 
 Mask = NDArray[np.bool_] | None
@@ -106,12 +106,8 @@ def take_targets(targets: Any, index: slice | NDArray[Any]) -> Any:
     return targets.take(index) if isinstance(targets, LabelSets) else None if targets is None else targets[index]
 
 
-class HasherNotLearnedError(NotLearnedError, NotFittedError):  # type: ignore[misc]
-    """A hasher was used before it learned; scikit-learn knows it as ``NotFittedError``."""
-
-
 @dataclass(eq=False, repr=False)
-class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class OnlineHasher(Estimator, ABC):
     """Base class of all hashers: checks the input, then learns.
 
     A method is a dataclass whose fields are its parameters. It implements :meth:`_start`, :meth:`_learn` and
@@ -369,12 +365,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return int(state)
         if isinstance(state, np.random.Generator):
             return int(state.integers(2**31))
-        try:
-            return int(check_random_state(state).randint(2**31))
-        except ValueError as error:
-            raise InvalidInputError(
-                f"random_state={state!r} is not None, a non-negative integer or a NumPy generator."
-            ) from error
+        source = np.random if state is None else state
+        if not (source is np.random or isinstance(source, np.random.RandomState)):
+            raise InvalidInputError(f"random_state={state!r} is not None, a non-negative integer or a NumPy generator.")
+        return int(source.randint(2**31))
 
     def _take(self, rows: Rows, counted: Mask) -> None:
         """Learn from checked rows in chunks, leaving out those that do not count."""
@@ -459,10 +453,10 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         "codes": packed, uint8 of shape (n_samples, ceil(n_bits / 8)), as indexes and metrics take them. "bits": 0 and
         1, uint8 of shape (n_samples, n_bits), for estimators that compare features. "signs": -1 and +1, int8.
         """
-        codes = self._packed(X)
-        if self.output == "codes":
-            return codes
-        return (unpack_bits if self.output == "bits" else unpack_signs)(codes, self.n_bits)
+        rows: NDArray[Any] = self._packed(X)
+        if self.output != "codes":
+            rows = (unpack_bits if self.output == "bits" else unpack_signs)(rows, self.n_bits)
+        return self._in_container(rows, X)
 
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
@@ -497,7 +491,7 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _demand_learned(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise HasherNotLearnedError(
+            raise (_fitted_error() if "sklearn" in sys.modules else NotLearnedError)(
                 f"This {type(self).__name__} has not learned from any instance yet; call partial_fit or fit first."
             )
 
@@ -509,11 +503,18 @@ class OnlineHasher(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def __sklearn_is_fitted__(self) -> bool:
         return "n_samples_seen_" in self.__dict__
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = self.supervised
-        tags.transformer_tags.preserves_dtype = []
-        return tags
+
+@cache
+def _fitted_error() -> type[NotLearnedError]:
+    from sklearn.exceptions import NotFittedError
+
+    return type("HasherNotLearnedError", (NotLearnedError, NotFittedError), {"__module__": __name__})
+
+
+def __getattr__(name: str) -> Any:
+    if name == "HasherNotLearnedError":  # NotLearnedError that scikit-learn knows as NotFittedError
+        return _fitted_error()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _place_of(hasher: OnlineHasher, name: str) -> tuple[Any, str]:

@@ -430,7 +430,7 @@ class HROH(WithCodewords):
         return twin
 
     def _as_part(self) -> Self:
-        return self.set_params(assignment="arrival")  # type: ignore[no-any-return]  # no part need settle codewords
+        return self.set_params(assignment="arrival")  # no part need settle codewords
 
     def split_points(self, n_rows: int) -> list[int]:
         """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from onlinehash._internal.validation import check_choice, check_positive_int
 
@@ -164,6 +163,7 @@ def _precision_sum(before: Any, before_relevant: Any, slots: Any, relevant: Any,
 
 def _hypergeometric(h: Counts, total: int, relevant: int, drawn: int) -> Scores:
     """Return the chance of h relevant items among ``drawn`` of ``total`` items that hold ``relevant`` relevant ones."""
+    from scipy.special import gammaln
 
     def log_choose(n: Any, k: Any) -> Any:
         return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
