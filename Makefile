@@ -1,9 +1,7 @@
 # Every target makes the environment it needs, once, in .venv.
 PYTHON ?= python3
-# uv installs in a sixth of the time; pip, where uv is missing or finds no index (it does not read the settings of pip).
 # Modules are compiled when they are first imported: most of them never are.
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
-INSTALL = { $(PIP_INSTALL) uv && .venv/bin/uv pip install --quiet --python .venv/bin/python -e $(1); } 2> .venv/uv.txt || $(PIP_INSTALL) -e $(1)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-gpu quick check types style layers programs format docs site bench package clean
@@ -93,9 +91,9 @@ clean:  ## Remove the environment and everything generated
 	@$(PYTHON) -m venv .venv
 
 .venv/core: .venv/bin/python pyproject.toml
-	@$(call INSTALL,.)
+	@$(PIP_INSTALL) -e .
 	@touch $@
 
 .venv/dev: .venv/bin/python pyproject.toml
-	@$(call INSTALL,'.[dev]')
+	@$(PIP_INSTALL) -e '.[dev]'
 	@touch $@ .venv/core
