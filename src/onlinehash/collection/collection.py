@@ -1400,8 +1400,8 @@ class Collection:
         self._catch_up()
         return insight.class_bits(self.label_counts(), self._searcher, self.hasher, self._settings["n_bits"])
 
-    def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16) -> None:
-        """Search for new items that have labels before they are stored and learned from.
+    def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16, max_error: float = 0.02) -> None:
+        """Search for new items that have labels, and classify them, before they are stored and learned from.
 
         :meth:`stats` then has ``precision``, the mean share of items with a label of the query among the k nearest. It
         needs no held-out queries. It is kept while the collection is open, and starts again with every call. Every
@@ -1414,6 +1414,9 @@ class Collection:
             Number of last queries that the precision is the mean of.
         per_call : int, default=16
             At most this many items of one :meth:`upsert` are queries, spread evenly over it. Each costs one search.
+        max_error : float, default=0.02
+            Share of wrong labels that :meth:`classify` is allowed. :meth:`stats` has the share of items that get a
+            label, ``coverage``, and the ``error`` among these. If that exceeds what was allowed, a warning is logged.
 
         Examples
         --------
@@ -1429,7 +1432,7 @@ class Collection:
         >>> stats.n_queries, stats.precision > 0.8
         (224, True)
         """
-        quality = insight.Quality(k, window, per_call)
+        quality = insight.Quality(k, window, per_call, decisions.check_share("max_error", max_error))
         with self._changes:
             self._quality = quality
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+import logging
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
-from math import isnan
+from math import isnan, sqrt
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,13 +20,16 @@ from onlinehash.collection.inputs import label_set
 from onlinehash.collection.searcher import Searcher, SearchRequest
 from onlinehash.collection.types import Batch, Id, Label
 from onlinehash.encoders import Encoder
+from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.hashers import OnlineHasher
 from onlinehash.metrics import Prequential
-from onlinehash.types import Codes
+from onlinehash.types import Codes, Features
 
 if TYPE_CHECKING:
     from onlinehash.collection.collection import Collection
+
+_log = logging.getLogger(__name__)
 
 KEPT_RECORDS = 256
 """Records of each kind that a collection keeps."""
@@ -309,11 +313,15 @@ class Quality:
         As for :class:`onlinehash.metrics.Prequential`.
     per_call : int
         At most this many items of one call are queries, spread evenly over it.
+    max_error : float
+        Share of wrong labels that :meth:`Collection.classify` is allowed.
     """
 
-    def __init__(self, k: int, window: int, per_call: int) -> None:
-        self._per_call = check_positive_int("per_call", per_call)
+    def __init__(self, k: int, window: int, per_call: int, max_error: float) -> None:
+        self._per_call, self._max_error = check_positive_int("per_call", per_call), max_error
         self._measured = Prequential(k, window=window)
+        self._errors: deque[bool | None] = deque(maxlen=window)  # of labels that were given; None where none was
+        self._has_warned = False
         self._recorded: tuple[int, float, int] | None = (
             None  # instances learned, seconds and queries at the last record
         )
@@ -328,7 +336,32 @@ class Quality:
         if not self.n_queries:
             return {}
         average = _number(self._measured.mean_average_precision)
-        return {"precision": self._measured.precision, "mean_average_precision": average, "n_queries": self.n_queries}
+        stats = {"precision": self._measured.precision, "mean_average_precision": average, "n_queries": self.n_queries}
+        if self._errors:
+            given = [error for error in self._errors if error is not None]
+            stats |= {"coverage": len(given) / len(self._errors), "error": sum(given) / len(given) if given else None}
+        return stats
+
+    def _decide(self, encoder: Encoder, scores: Features, own: Sequence[frozenset[Label]]) -> None:
+        """Give labels to rows, with the error allowed; warn if more are wrong than chance explains."""
+        if encoder.classes is None:
+            return
+        chances = softmax(scores, encoder.calibration.temperature)
+        threshold = encoder.calibration.threshold(self._max_error)
+        for best, chance, labels in zip(chances.argmax(axis=1), chances.max(axis=1), own, strict=True):
+            self._errors.append(encoder.classes[best] not in labels if chance >= threshold else None)
+        given = [error for error in self._errors if error is not None]
+        expected = self._max_error * len(given)
+        exceeds = sum(given) > expected + 3.0 * sqrt(expected) + 1.0
+        if exceeds and not self._has_warned:
+            _log.warning(
+                "%d of the last %d labels that classify would have given are wrong; at most %g %% were to be. The "
+                "stream may have changed.",
+                sum(given),
+                len(given),
+                100 * self._max_error,
+            )
+        self._has_warned = exceeds
 
     def search(self, searcher: Searcher, batch: Batch) -> None:
         """Search for some of the items that are about to be stored."""
@@ -340,10 +373,11 @@ class Quality:
         rows = [labelled[i * len(labelled) // n_queries] for i in range(n_queries)]
         vectors, k = np.asarray(batch.vectors[rows], np.float32), self._measured.k
         try:
-            codes = generation.encode(vectors)
+            codes, scores = generation.encode_and_score(vectors)
             hits = searcher.search(generation, codes, None, SearchRequest(k + 1))  # one may be the item itself
         except OnlineHashError:  # a search engine that is away is no reason to refuse items
             return
+        self._decide(generation.encoder, scores, [label_set(batch.labels[row]) for row in rows])
         for row, (seqs, _) in zip(rows, hits, strict=True):
             wanted, known = label_set(batch.labels[row]), searcher.catalogue
             found = zip(known.ids(seqs), known.labels(seqs), strict=True)

@@ -22,7 +22,7 @@ from onlinehash.encoders import Encoder
 from onlinehash.encoders.calibration import CLASSES_PER_LIST, MAX_LISTED_CLASSES, ClassLists
 from onlinehash.exceptions import DamagedError, OnlineHashError, UnknownIdError
 from onlinehash.indexes import Index
-from onlinehash.types import Codes
+from onlinehash.types import Codes, Features
 
 _log = logging.getLogger(__name__)
 _MIN_ROWS = 1024  # of arrays that grow
@@ -199,10 +199,14 @@ class Generation:
         encode = self.encoder.encode_asymmetric if asymmetric else self.encoder.encode
         return encode(vectors if self.to_device is None else self.to_device(vectors))
 
+    def encode_and_score(self, vectors: NDArray[Any]) -> tuple[Any, Features]:
+        """Return the codes of queries where the engine wants them, and their scores, if there are any, on the host."""
+        codes, scores = self.encoder.encode_and_score(vectors if self.to_device is None else self.to_device(vectors))
+        return codes, _on_host(scores)
+
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""
-        rows = vectors if self.to_device is None else self.to_device(vectors)
-        codes, scores = (_on_host(each) for each in self.encoder.encode_and_score(rows))
+        codes, scores = map(_on_host, self.encode_and_score(vectors))
         if not self.has_lists or not len(codes):
             return codes
         lists = self.encoder.calibration.class_lists(scores).astype("<u4")

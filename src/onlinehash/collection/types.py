@@ -199,6 +199,9 @@ class Stats:
         Of the same searches, among the nearest items; None if none of them has a label of its query.
     n_queries : int
         Number of these items.
+    coverage, error : float or None
+        Share of these items that :meth:`Collection.classify` would have given a label, and the share of wrong labels
+        among them.
 
     Examples
     --------
@@ -224,3 +227,5 @@ class Stats:
     precision: float | None = None
     mean_average_precision: float | None = None
     n_queries: int = 0
+    coverage: float | None = None
+    error: float | None = None

@@ -234,7 +234,7 @@ class OnlineHasher(Estimator, ABC):
 
     def _unlearn_learned(self, X: Features, y: Any) -> Self:
         """Unlearn rows that certainly were learned, which may cost less than to unlearn any."""
-        return self.unlearn(X, y)  # type: ignore[no-any-return]
+        return self.unlearn(X, y)  # type: ignore[attr-defined, no-any-return]
 
     def _as_part(self) -> Self:
         """Prepare an empty clone to learn a part of a stream, only to be merged."""
