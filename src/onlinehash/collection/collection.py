@@ -392,7 +392,8 @@ class Collection:
             if documents is not None and embedder != self._settings.get("embedder"):
                 vectors, payload = self._documents.columns(*given)
             settings = {} if checkpoint is None else inputs.checkpoint_settings(checkpoint)
-            settings |= inputs.named_features(vectors, self._settings)
+            if type(vectors) is not np.ndarray:
+                settings |= inputs.named_features(vectors, self._settings)
             batch = inputs.check_batch(ids, vectors, labels, payload, self._settings)
             if not batch.ids:
                 self._put_settings(settings)
@@ -513,7 +514,10 @@ class Collection:
             old = {id: (labels, vector) for id, labels, vector in rows}
         self._is_touched = True
         try:
-            learner.replace(batch.ids, batch.vectors, batch.labels, old)
+            if old:
+                learner.replace(batch, old)
+            else:
+                learner.learn(batch.vectors, batch.labels)
         except OnlineHashError:
             self._is_touched = bool(old)  # a hasher that refuses its input has not changed, unless it unlearned some
             raise
@@ -1256,7 +1260,7 @@ class Collection:
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(1000), X[:1000], y[:1000])
         ...     decision = digits.classify(X[1000], max_error=0.01)
-        >>> decision.label == y[1000], decision.known, len(decision.neighbours)
+        >>> bool(decision.label == y[1000]), decision.known, len(decision.neighbours)
         (True, True, 3)
         """
         max_error = decisions.check_share("max_error", max_error)
@@ -1296,7 +1300,7 @@ class Collection:
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(500), X[:500], wrong)
         ...     first = digits.suspects(1)[0]
-        >>> first.id, first.suggested == y[7]
+        >>> first.id, bool(first.suggested == y[7])
         (7, True)
         """
         self._catch_up()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_n_bits
 from onlinehash.collection.inputs import labels_of
 from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.types import Batch
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
 from onlinehash.types import Progress
@@ -48,7 +49,7 @@ class Learner:
         for first, n_rows in store.batches(seq):
             rows = store.stream(first - 1, n_rows, dtype)
             old = store.replaced_by(first + n_rows - 1, dtype) if learner.replaces else {}
-            learner.replace(rows.ids, rows.vectors, rows.labels, old)
+            learner.replace(Batch(list(rows.ids), rows.vectors, list(rows.labels), []), old)
         return learner
 
     @property
@@ -56,27 +57,20 @@ class Learner:
         """Whether the hasher unlearns an item that is replaced."""
         return self.hasher.supervised and self.hasher._can_unlearn
 
-    def replace(
-        self,
-        ids: Sequence[Any],
-        vectors: NDArray[Any],
-        labels: Sequence[str | None],
-        old: Mapping[Any, tuple[str | None, NDArray[Any]]],
-    ) -> None:
-        """Learn from rows; first unlearn the old versions of items, and leave out what has not changed."""
-        if not old:
-            self.learn(vectors, labels)
-            return
-        new, changed = np.ones(len(ids), bool), list[Any]()
-        for row, id in enumerate(ids):
-            if id in old and old[id][0] == labels[row] and np.array_equal(old[id][1], vectors[row]):
-                new[row] = False
-            elif id in old:
-                changed.append(old[id])
-        if changed:
-            self.learn(np.array([vector for _, vector in changed]), [text for text, _ in changed], unlearn=True)
-        if new.any():
-            self.learn(vectors[new], [text for text, is_new in zip(labels, new, strict=True) if is_new])
+    def replace(self, batch: Batch, old: Mapping[Any, tuple[str | None, NDArray[Any]]]) -> None:
+        """Unlearn the old versions of items, by id, and learn from the new ones; leave out what has not changed."""
+        is_new, replaced = np.ones(len(batch.ids), bool), list[Any]()
+        for row, (id, labels) in enumerate(zip(batch.ids, batch.labels, strict=True)):
+            if id in old:
+                is_new[row] = old[id][0] != labels or not np.array_equal(old[id][1], batch.vectors[row])
+                if is_new[row]:
+                    replaced.append(old[id])
+        if replaced:
+            texts, vectors = zip(*replaced, strict=True)
+            self.learn(np.array(vectors), texts, unlearn=True)
+        rows = np.flatnonzero(is_new)
+        if len(rows):
+            self.learn(batch.vectors[rows], [batch.labels[row] for row in rows])
 
     @property
     def version(self) -> int:

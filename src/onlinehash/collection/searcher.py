@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Condition
 from typing import Any, NamedTuple
 
@@ -184,7 +185,7 @@ class Generation:
     to_device: Callable[[NDArray[Any]], Any] | None = None
     world: int = 0  # number of migrations before: queries must be made by the same embedding model
 
-    @property
+    @cached_property
     def has_lists(self) -> bool:
         """Whether a class list follows each stored code."""
         return self.encoder.classes is not None and len(self.encoder.classes) <= MAX_LISTED_CLASSES
@@ -206,17 +207,17 @@ class Generation:
 
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""
+        if not self.has_lists:
+            return _on_host(self.encode(vectors)) if self.to_device else self.encoder.encode(vectors)
         codes, scores = map(_on_host, self.encode_and_score(vectors))
-        if not self.has_lists or not len(codes):
-            return codes
         lists = self.encoder.calibration.class_lists(scores).astype("<u4")
         return np.hstack([codes, lists.view(np.uint8)])
 
     def split(self, stored: Codes) -> tuple[Codes, ClassLists | None]:
         """Return codes and class lists of what is stored."""
-        codes = np.ascontiguousarray(stored[:, : code_width(self.encoder.n_bits)])
         if not self.has_lists:
-            return codes, None
+            return stored, None
+        codes = np.ascontiguousarray(stored[:, : code_width(self.encoder.n_bits)])
         lists = np.ascontiguousarray(stored[:, codes.shape[1] :]).view("<u4")
         return codes, lists.astype(np.uint32, copy=False)
 

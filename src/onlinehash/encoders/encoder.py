@@ -259,7 +259,7 @@ class Encoder:
 
     def _projections(self, X: NDArray[Any]) -> Iterator[Features]:
         """Yield the projections of chunks of rows."""
-        return map(self._combined, self._columns(X))
+        return self._columns(X) if self.codewords is None else map(self._combined, self._columns(X))
 
     def _combined(self, columns: Features) -> Features:
         """Return the real values whose signs are the bits, from the projections on all columns."""

@@ -212,20 +212,19 @@ class Database(Protocol):
             return
         self._check_open()
         with self._readers:
-            connection = self._idle_connection() or self._connect()
+            connection = None
+            while self._idle and connection is None:
+                with suppress(IndexError):  # another thread took the last
+                    connection = self._idle.pop()
+                    if not self._is_usable(connection):
+                        connection = connection.close()
+            connection = connection or self._connect()
             try:
                 yield connection
             finally:
                 self._idle.append(connection)
                 if self._closed:
                     self.close()
-
-    def _idle_connection(self) -> Any:
-        with suppress(IndexError):
-            while not self._is_usable(connection := self._idle.pop()):
-                connection.close()
-            return connection
-        return None
 
     @contextmanager
     def _transaction(self, connection: Any, begin: str) -> Iterator[None]:
@@ -446,7 +445,10 @@ class SqlStore:
 
     def seqs(self, ids: Sequence[Id]) -> dict[Any, int]:
         """Return the sequence numbers of ids that are known, in the same order."""
-        found = {row[0]: row[1] for row in self._checked(self._among(f"{_ITEMS} WHERE id", ids), "item {!r}")}
+        rows = self._checked(self._among(f"{_ITEMS} WHERE id", ids), "item {!r}")
+        if not rows:
+            return {}
+        found = {row[0]: row[1] for row in rows}
         return {id: found[id] for id in ids if id in found}
 
     def items(self) -> ItemColumns:
