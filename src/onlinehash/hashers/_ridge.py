@@ -93,6 +93,10 @@ class Members:
         later = replace(other, owner=other.owner + n_rows)
         return Members(*(np.concatenate([getattr(each, name) for each in (self, later)]) for name in _MEMBERS))
 
+    def negative(self) -> Members:
+        """Return the members with which the same rows are taken out."""
+        return replace(self, weight=-self.weight)
+
     def counts(self, n_classes: int) -> Matrix:
         """Return the total weight of the rows of each class."""
         return np.asarray(np.bincount(self.number, self.share * self.weight[self.owner], n_classes), np.float64)
@@ -148,13 +152,19 @@ class RidgeStatistics:
         """Return the trace of the Gram matrix."""
         return float(self.place.xp.linalg.trace(self.gram))
 
-    def add(self, rows: DeviceArray, members: Members, *, sign: float = 1.0, decay: float = 1.0) -> None:
-        """Add rows, or with ``sign=-1`` subtract them, after multiplying the sums by ``decay``."""
+    def add(self, rows: DeviceArray, members: Members, *, decay: float = 1.0) -> None:
+        """Add rows, or subtract those of negative weights, after multiplying the sums by ``decay``."""
         place, xp, weights = self.place, self.place.xp, members.weight
         self.grow(int(members.number.max(initial=-1)) + 1)
-        scaled = rows if (weights == 1.0).all() else rows * place.put(np.sqrt(weights))[:, None]
-        product = scaled.T @ scaled
-        shares = sign * members.share * weights[members.owner]
+        scaled = rows if (weights == 1.0).all() else rows * place.put(np.sqrt(np.abs(weights)))[:, None]
+        if (weights >= 0.0).all():
+            product = scaled.T @ scaled
+        else:
+            added, taken = (
+                xp.take(scaled, place.put(np.flatnonzero(each)), axis=0) for each in (weights > 0, weights < 0)
+            )
+            product = added.T @ added - taken.T @ taken
+        shares = members.share * weights[members.owner]
         sums = None
         if place != HOST:
             if len(members.owner) != len(weights):  # rows of several classes come once for each
@@ -166,16 +176,13 @@ class RidgeStatistics:
             self.gram *= decay
             self.sums *= decay
             self.counts *= decay
-        if sign > 0.0:
-            self.gram += product
-        else:
-            self.gram -= product
+        self.gram += product
         if sums is None:
             _add_to_classes(rows, members.owner, members.number, shares, self.sums)
         else:
             self.sums += sums
         self.counts += np.bincount(members.number, shares, len(self.counts))
-        self.total = decay * self.total + sign * float(weights.sum())
+        self.total = decay * self.total + float(weights.sum())
         self.squares = decay * self.squares + float(shares @ members.share)
 
     def merge(self, other: RidgeStatistics, numbers: NDArray[np.intp]) -> None:
@@ -507,14 +514,12 @@ class StreamSums:
         self.statistics.merge(other.statistics, numbers)
         self._count(other.n_summed, classes)
 
-    def subtract(self, rows: Features, members: Members, *, check: bool) -> None:
-        """Take preprocessed rows out; to ``check``, raise if what is left cannot be the sums of any rows."""
+    def subtract(self, rows: Features, members: Members) -> None:
+        """Take preprocessed rows out; raise if what is left cannot be the sums of any rows."""
         before, n_rows = self.statistics.trace(), rows.shape[0]
         for start in range(0, n_rows, self._rows_per_sum):
             stop = min(start + self._rows_per_sum, n_rows)
-            self.statistics.add(self.mapped(rows[start:stop, :]), members.between(start, stop), sign=-1.0)
-        if not check:
-            return
+            self.statistics.add(self.mapped(rows[start:stop, :]), members.between(start, stop).negative())
         # Rows may be computed a little differently than when they were learned: those on a device perhaps on the host.
         eps = np.finfo(np.float32 if is_on_device(rows) else rows.dtype).eps
         taken = before - self.statistics.trace()

@@ -24,6 +24,7 @@ from onlinehash.hashers._base import (
     Changeable,
     Encoder,
     OnlineHasher,
+    Rows,
     Weights,
     check_code_length,
 )
@@ -517,13 +518,23 @@ class HROH(WithCodewords):
         ----------
         X, y, sample_weight : as they were learned
         """
-        return self._take_out(X, y, sample_weight, on_trial=True)
+        rows, members = self._learned_before(X, y, sample_weight)
+        trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
+        trial._flush()
+        trial._sums.subtract(trial._frozen_rows(rows.X), members)
+        trial.n_unlearned_ += rows.X.shape[0]
+        self.__dict__.update(trial.__dict__)
+        return self
 
     def _unlearn_learned(self, X: ArrayLike, y: Any) -> Self:
-        return self._take_out(X, y, None, on_trial=False)
+        rows, members = self._learned_before(X, y, None)
+        self._solved = None
+        self._sums.learn(self._frozen_rows(rows.X), members.negative(), self._classes)
+        self.n_unlearned_ += rows.X.shape[0]
+        return self
 
-    def _take_out(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None, *, on_trial: bool) -> Self:
-        """Unlearn rows, on trial or in place."""
+    def _learned_before(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> tuple[Rows, Members]:
+        """Return rows that are to be unlearned, and their classes; raise if they cannot have been learned."""
         self._demand_learned()
         self._demand_same_parameters()
         if self.decay < 1.0:
@@ -533,25 +544,16 @@ class HROH(WithCodewords):
         rows, counted, _ = self._check_next(X, y, sample_weight)
         if counted is not None:
             rows = rows.take(counted)
-        if not rows.X.shape[0]:
-            return self
         try:
             members = self._members(rows.targets, rows.weights)
         except KeyError as error:
             raise InvalidLabelsError(
                 f"No row of class {error.args[0]!r} was ever learned; it cannot be unlearned."
             ) from error
-        trial = self
-        if on_trial:
-            trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
-        if trial._head is not None:
-            trial._open_head()
-        trial._sums.demand_enough(members, self._classes.labels)
-        trial._flush()
-        trial._sums.subtract(trial._frozen_rows(rows.X), members, check=on_trial)
-        trial.n_unlearned_ += rows.X.shape[0]
-        self.__dict__.update(trial.__dict__)
-        return self
+        whole = self._completed()
+        whole._sums.demand_enough(members, self._classes.labels)
+        self.__dict__.update(whole.__dict__)
+        return rows, members
 
     def relabel(self, label: int | str, into: int | str) -> Self:
         """Give all rows of a class another label, which other rows may have: then the two classes are one.
