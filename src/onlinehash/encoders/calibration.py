@@ -51,7 +51,7 @@ class Calibration:
     >>> calibration = Calibration.fit(scores, [[0], [1], [1]])
     >>> calibration.correct.tolist(), bool(calibration.known_score < 0.7)
     ([True, True, False], True)
-    >>> calibration.threshold(0.1) > calibration.probabilities[2]
+    >>> bool(calibration.threshold(0.1) > calibration.probabilities[2])
     True
     """
 

@@ -541,6 +541,7 @@ class HROH(WithCodewords):
 
     def _demand_lasting_rows(self) -> None:
         """Raise if a row that was learned cannot be taken out again."""
+        self._demand_same_parameters()
         if self.decay < 1.0:
             raise InvalidInputError(
                 f"With decay={self.decay} a row's weight has faded; only with decay=1 can rows be taken out again."
