@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onlinehash import HCOH, Encoder, pack_signs
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidFeaturesError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidFeaturesError, InvalidInputError
 from onlinehash.features import Centring
 
 
@@ -37,6 +37,30 @@ def test_soft_codes_are_squashed_projections_whose_signs_are_the_bits(dtype):
     assert np.array_equal(pack_signs(soft), encoder.encode(X))
     with pytest.raises(InvalidFeaturesError, match="NaN or inf"):
         encoder.encode_asymmetric(np.full((1, 7), np.nan))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_with_codewords_and_no_sharpness_scores_combine_codewords_linearly(dtype):
+    rng = np.random.default_rng(0)
+    words = rng.choice(np.array([-1, 1], np.int8), (5, 12))
+    encoder = Encoder(rng.normal(size=(7, 8)).astype(dtype), codewords=words)  # three bits follow those of the classes
+    X = rng.normal(size=(300, 7)).astype(dtype)
+    columns = X @ encoder.weights
+    assert encoder.n_bits == 15
+    assert np.allclose(encoder.project(X), np.hstack([columns[:, :5] @ words, columns[:, 5:]]), atol=1e-4)
+    codes, scores = encoder.encode_and_score(X)
+    assert np.allclose(scores, columns[:, :5], atol=1e-5)
+    assert np.array_equal(scores, encoder.class_scores(X))
+    assert np.array_equal(codes, encoder.encode(X))
+
+
+def test_other_encoders_have_no_scores_of_classes(encoder):
+    X = np.zeros((3, 7))
+    with pytest.raises(InvalidInputError, match="The encoder of hcoh has no scores of classes; HROH's has"):
+        encoder.class_scores(X)
+    codes, scores = encoder.encode_and_score(X)
+    assert np.array_equal(codes, encoder.encode(X))
+    assert scores.shape == (3, 0)
 
 
 def test_large_input_is_encoded_in_chunks_with_the_same_codes():

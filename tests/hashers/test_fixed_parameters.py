@@ -52,6 +52,8 @@ def test_no_way_of_using_a_changed_hroh_is_left_open():
     hasher.set_params(decay=0.5)
     for use in (
         lambda: hasher.unlearn(X[:1], Y[:1]),
+        lambda: hasher.leave_one_out(X[:1], Y[:1]),
+        lambda: hasher.predict(X[:1]),
         lambda: hasher.merge(other),
         lambda: other.merge(hasher),
         lambda: hasher.with_bits(8),

@@ -40,8 +40,13 @@ def summed(rows, members, **options):
     return statistics
 
 
+def towards(statistics, words):
+    """The sum of z t^T over all rows z, for the codewords t of their classes."""
+    return statistics.sums.T @ words.astype(float)
+
+
 def solution(statistics, penalty, words):
-    return statistics.solve(penalty, statistics.towards(words))
+    return statistics.factored(penalty).solve(towards(statistics, words))
 
 
 def gram(statistics):
@@ -60,8 +65,7 @@ def test_the_solution_is_that_of_least_squares():
     statistics = summed(rows, single(numbers))
     expected = reference.ridge(rows, words[numbers].astype(float), 0.3)
     assert np.abs(solution(statistics, 0.3, words) - expected).max() < 1e-10
-    first = statistics.leading(5)
-    some = first.solve(0.3, first.towards(words))
+    some = solution(statistics.leading(5), 0.3, words)
     assert np.abs(some - reference.ridge(rows[:, :5], words[numbers].astype(float), 0.3)).max() < 1e-10
 
 
@@ -122,7 +126,7 @@ def test_sums_of_no_rows_are_refused():
     statistics = summed(rows[:5], single(numbers[:5]))
     statistics.add(10 * rows[5:10], single(numbers[5:10]), sign=-1.0)
     with pytest.raises(InvalidInputError, match="Were rows unlearned that had not been learned"):
-        statistics.solve(1e-3, np.ones((8, 1)))
+        statistics.factored(1e-3)
 
 
 @pytest.mark.parametrize("m", [3, 256, 600])
@@ -131,13 +135,16 @@ def test_a_factor_solves_its_system_in_strips(m):
     rows, columns = rng.normal(size=(2 * m, m)), rng.normal(size=(m, 5))
     statistics = summed(rows, single(np.zeros(2 * m, int)))
     expected = np.linalg.solve(rows.T @ rows + 0.7 * np.eye(m), columns)
-    assert np.abs(statistics.solve(0.7, columns) - expected).max() < 1e-10
-    assert statistics.solve(0.7, columns[:, :0]).shape == (m, 0)
+    factor = statistics.factored(0.7)
+    assert np.abs(factor.solve(columns) - expected).max() < 1e-10
+    assert factor.solve(columns[:, :0]).shape == (m, 0)
+    leverages = np.diag(rows @ np.linalg.solve(rows.T @ rows + 0.7 * np.eye(m), rows.T))
+    assert np.abs(factor.leverages(rows) - leverages).max() < 1e-10
 
 
 def test_other_threads_run_while_a_large_system_is_solved():
     statistics, n_turns = RidgeStatistics(1500), 0
-    solving = Thread(target=lambda: statistics.solve(1.0, np.ones((1500, 64))))
+    solving = Thread(target=lambda: statistics.factored(1.0).solve(np.ones((1500, 64))))
     solving.start()
     while solving.is_alive():
         sleep(0.001)
@@ -169,7 +176,7 @@ def test_the_error_of_a_penalty_is_that_of_generalised_cross_validation(penalty)
     words = np.random.default_rng(1).choice([-1.0, 1.0], (4, 16))
     statistics = summed(rows, single(numbers))
     exact = 4.0 * np.eye(8, 16)  # sixteen probes that give the trace itself
-    error = statistics._error(penalty, exact, statistics.towards(words))
+    error = statistics._error(penalty, exact, towards(statistics, words))
     assert error == pytest.approx(reference.cross_validation_error(rows, words[numbers], penalty))
 
 

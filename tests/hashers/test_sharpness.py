@@ -32,15 +32,19 @@ def assert_same_codes(one, other, X):
     assert np.array_equal(a >= 0, b >= 0)
 
 
+@pytest.mark.parametrize("balance", [1.0, 0.5])
 @pytest.mark.parametrize("sharpness", ["auto", 0.5, 12])
 @pytest.mark.parametrize("n", [150, 1024, 1500])
-def test_bits_are_the_signs_of_sharpened_scores_times_codewords(n, sharpness):
+def test_bits_are_the_signs_of_sharpened_scores_times_codewords(n, sharpness, balance):
     X, y = stream(n)
-    hasher = make(sharpness=sharpness, alpha=0.3).partial_fit(X, y)
+    hasher = make(sharpness=sharpness, alpha=0.3, balance=balance).partial_fit(X, y)
     hasher._flush()
     Z = reference.mapped(reference.unit(X), hasher.snapshot().features)
     classes = hasher.classes_
-    scores = Z @ reference.ridge(Z, (y[:, None] == classes).astype(float), 0.3)
+    own = (y[:, None] == classes).astype(float)
+    by_class = reference.ridge(Z, own, 0.3) if balance == 1.0 else reference.balanced_ridge(Z, own, 0.3, balance)
+    scores = Z @ by_class
+    assert np.abs(hasher.decision_function(X) - scores).max() < 1e-6
     values = sharpened(scores, hasher.sharpness_) @ hasher.codewords_
     assert np.abs(hasher.project(X) - values).max() < 1e-6
     expected = 2 / 3 * np.log(len(classes) / 8) + 2 * len(classes) / 12**2 if sharpness == "auto" else sharpness
@@ -52,7 +56,8 @@ def test_without_sharpness_the_code_is_linear(sharpness):
     X, y = stream()
     hasher = make(sharpness=sharpness).partial_fit(X, y)
     encoder = hasher.snapshot()
-    assert (encoder.codewords, encoder.weights.shape[1], hasher.sharpness_) == (None, N_BITS, 0.0)
+    assert (encoder.sharpness, encoder.n_bits, hasher.sharpness_) == (0.0, N_BITS, 0.0)
+    assert np.allclose(encoder.project(X), encoder.class_scores(X) @ encoder.codewords)
 
 
 @pytest.mark.parametrize("n_classes, n_bits", [(10, 16), (4, 8), (2, 2)])
@@ -63,12 +68,23 @@ def test_with_few_classes_the_code_is_linear(n_classes, n_bits):
     assert np.array_equal(automatic.snapshot().weights, linear.snapshot().weights)
 
 
-def test_with_very_many_classes_the_code_is_linear_unless_a_number_is_given():
-    X, y = np.random.default_rng(0).normal(size=(1100, 8)), np.arange(1100)
-    hasher = make(16, features="none", assignment="arrival").partial_fit(X, y)
-    assert hasher.sharpness_ == 0.0
-    assert hasher.snapshot().codewords is None
-    assert hasher.set_params(sharpness=3.0).snapshot().codewords.shape == (1100, 16)
+def test_nothing_changes_beyond_1024_classes():
+    """The rule and the quality go on where a limit once made the code linear, to five times as many classes."""
+    quality, sharpness = {}, {}
+    for n_classes in (1024, 1025, 5000):
+        rng = np.random.default_rng(0)
+        centres = np.random.default_rng(1).normal(size=(5000, 24))[:n_classes]
+        y = np.repeat(np.arange(n_classes), 4)
+        X = centres[y] + 0.3 * rng.normal(size=(len(y), 24))
+        encoder = make(32, features="none", assignment="arrival").partial_fit(X, y).snapshot()
+        assert (len(encoder.classes), encoder.codewords.shape) == (n_classes, (n_classes, 32))
+        queries = encoder.encode(centres[:300] + 0.3 * rng.normal(size=(300, 24)))
+        quality[n_classes] = mean_average_precision(queries, np.arange(300), encoder.encode(X[:2000]), y[:2000])
+        sharpness[n_classes] = encoder.sharpness
+    for n_classes, used in sharpness.items():
+        assert used == pytest.approx(2 / 3 * np.log(n_classes / 8) + 2 * n_classes / 32**2)
+    assert abs(quality[1025] - quality[1024]) < 0.02
+    assert quality[5000] > quality[1024] / 2
 
 
 def test_sharpened_codes_retrieve_better():

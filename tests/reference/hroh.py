@@ -42,6 +42,27 @@ def ridge(Z, T, penalty, weights=None):
     return np.linalg.lstsq(stacked, np.vstack([roots * T, np.zeros((Z.shape[1], T.shape[1]))]), rcond=None)[0]
 
 
+def shares(labels, n_classes):
+    """The share of every class in every row."""
+    return np.array([np.eye(n_classes)[np.atleast_1d(row)].mean(axis=0) for row in labels])
+
+
+def balanced_ridge(Z, Y, penalty, balance, weights=None):
+    """Ridge regression on classes in which a class of n rows counts as n^balance, and all as many as there are.
+
+    The rows of a class differ from their mean as much as they do; the mean counts as often as the class.
+    """
+    Y = Y * (np.ones(len(Z)) if weights is None else weights)[:, None]
+    counts = Y.sum(axis=0)
+    balanced = counts**balance * counts.sum() / (counts**balance).sum()
+    A, S = penalty * np.eye(Z.shape[1]), []
+    for share, n, w in zip(Y.T, counts, balanced, strict=True):
+        mean = sum(y * z for y, z in zip(share, Z, strict=True)) / n
+        A = A + (share[:, None] * (Z - mean)).T @ (Z - mean) + w * np.outer(mean, mean)
+        S.append(w * mean)
+    return np.linalg.solve(A, np.array(S).T)
+
+
 def explained_variance(explained, words):
     """The sum over the bits t of t^T M t."""
     return sum(t @ explained @ t for t in words.T.astype(float))

@@ -41,7 +41,7 @@ _POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
 def calibrated(collection: Collection, hasher: OnlineHasher, seqs: Seqs, table: str = "stream") -> Encoder:
     """Return the encoder of a hasher, calibrated by labelled items that it has learned."""
     encoder = hasher.snapshot()
-    if encoder.classes is None or not isinstance(hasher, HROH):
+    if encoder.classes is None or not isinstance(hasher, HROH) or not hasher._can_unlearn:
         return encoder
     scores: list[Features] = [np.empty((0, len(encoder.classes)))]
     own = list[list[int]]()

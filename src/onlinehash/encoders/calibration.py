@@ -20,6 +20,7 @@ _TEMPERATURES = np.geomspace(0.005, 1.0, 54)
 _KNOWN_QUANTILE = 0.05
 _LEARNED_WEIGHT, _GATE_WIDTH = 0.9, 0.3
 _SAME_VECTOR = 1e-6
+_ROUNDING = 1e-12  # of sums of shares
 
 ClassLists = NDArray[np.uint32]
 """The most probable classes of rows, shape (n_rows, 5): number, probability and sharpened score, 16 + 8 + 8 bits."""
@@ -96,9 +97,9 @@ class Calibration:
         values = np.concatenate(chances)
         order = np.argsort(-values, kind="stable")
         values = values[order]
-        errors = np.cumsum(np.concatenate(wrong)[order]) / np.cumsum(np.concatenate(weights)[order])
+        named, errors = np.cumsum(np.concatenate(weights)[order]), np.cumsum(np.concatenate(wrong)[order])
         last_of_equal = np.append(values[1:] < values[:-1], True)[: len(values)]
-        good = np.flatnonzero((errors <= max_error) & last_of_equal)
+        good = np.flatnonzero((errors <= max_error * named + _ROUNDING) & last_of_equal)
         return float(values[good[-1]]) if len(good) else float("inf")
 
     def is_known(self, scores: Features) -> NDArray[np.bool_]:

@@ -406,10 +406,11 @@ class RidgeSolution:
         seed: int,
         classes: NDArray[np.intp],
     ) -> None:
-        self._balance, self._counts = balance, statistics.counts
-        self._balanced = statistics.balanced(balance)
-        self._factor = self._balanced.factored(penalty or self._balanced.choose_penalty(seed, classes))
-        self._sums = on_host(self._balanced.sums)
+        balanced = statistics.balanced(balance)
+        self._balance, self._place = balance, statistics.place
+        self._counts, self._balanced_counts = statistics.counts, balanced.counts
+        self._factor = balanced.factored(penalty or balanced.choose_penalty(seed, classes))
+        self._sums = on_host(balanced.sums)
         self.columns = self._factor.solve(self._sums.T)
 
     def scores_without(self, rows: DeviceArray, members: Members) -> Matrix:
@@ -423,14 +424,14 @@ class RidgeSolution:
         where A' includes the penalty. A row of several classes has one mean for each. Where every class counts as it
         is, this is y - (y - s) / (1 - h), with the leverage h = z A'^-1 z^T.
         """
-        scores = on_host(rows @ self._balanced.place.put(self.columns))
+        scores = on_host(rows @ self._place.put(self.columns))
         leverages, between = self._factor.leverages(rows), self._sums @ self.columns
         without, sizes = scores.copy(), np.bincount(members.owner, minlength=len(scores))
         for n_own in np.unique(sizes).tolist():
             at = np.flatnonzero(sizes == n_own)
             entries = np.isin(members.owner, at)
             own, share = (each[entries].reshape(-1, n_own) for each in (members.number, members.share))
-            n, w = self._counts[own], self._balanced.counts[own]
+            n, w = self._counts[own], self._balanced_counts[own]
             left = np.where(n - share > NOTHING, n - share, np.inf)  # a class of one row has no mean without it
             moved = share / left  # by this much of mu - z the mean of the class moves
             w_left = np.where(np.isinf(left), 0.0, w * (left / n) ** self._balance)

@@ -54,7 +54,7 @@ def _check_penalty(name: str, value: Any) -> None:
 
 
 def _check_balance(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
         raise InvalidInputError(f"{name}={value!r} is not a number from 0 to 1.")
 
 
@@ -335,12 +335,13 @@ class HROH(WithCodewords):
 
         A class of which everything was unlearned has -inf.
         """
-        encoder = self.snapshot()
-        assert encoder.classes is not None
-        scores = encoder.class_scores(X)
+        scores = self.snapshot().class_scores(X)
         scores = to_host(scores) if is_on_device(scores) else scores
+        seen = self._completed()._seen()
+        if not len(seen):
+            raise InvalidInputError("Everything that was learned was unlearned; no class is left to score.")
         every = np.full((len(scores), len(self._classes)), -np.inf, scores.dtype)
-        every[:, self._classes.numbers(np.array(encoder.classes))] = scores
+        every[:, seen] = scores
         return every
 
     def predict(self, X: ArrayLike) -> Labels:
@@ -366,16 +367,19 @@ class HROH(WithCodewords):
         """Return the scores that learned rows would have, had they not been learned.
 
         They follow from the sums, without learning again: each row costs O(m^2). They show what scores are worth, and
-        which labels the other rows contradict. Rows that were not learned get scores that are too low.
+        which labels the other rows contradict. Rows that were not learned get scores that are too low. With
+        ``balance=1`` and ``alpha`` given they are those of a hasher that never saw the row, to rounding; otherwise
+        nearly: the penalty, and the factor that keeps the total of the balanced counts, are those of all rows.
 
         Parameters
         ----------
-        X, y : as they were learned, with weight 1
+        X, y : as they were learned, with weight 1; needs ``decay=1`` and no running mean
 
         Returns
         -------
         scores : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
+            In the order of ``classes_``. A class of which everything was unlearned has -inf, and the class of a single
+            row has 0 without it.
 
         Examples
         --------
@@ -388,18 +392,23 @@ class HROH(WithCodewords):
         True
         """
         self._demand_learned()
-        self._demand_same_parameters()
+        self._demand_lasting_rows()
         rows, labelled, _ = self._check_next(X, y, None)
         if labelled is not None and not labelled.all():
             raise InvalidLabelsError("y has rows without a label; scores without a row follow from its label.")
-        final, members, parts = self._completed(), self._members(rows.targets, None), []
+        final, members, parts = self._completed(), self._learned_members(rows.targets, None), []
+        seen = final._seen()
+        if len(gone := np.setdiff1d(members.number, seen)):
+            raise InvalidLabelsError(f"All rows of class {self._classes.labels[gone[0]]!r} were unlearned.")
         with single_threaded_products():
             ridge, sums = final._solution().ridge, final._sums
             for start in range(0, rows.X.shape[0], ROWS_PER_SUM):
                 stop = min(start + ROWS_PER_SUM, rows.X.shape[0])
                 mapped = sums.mapped(final._frozen_rows(rows.X[start:stop, :]))
                 parts.append(ridge.scores_without(mapped, members.between(start, stop)))
-        return np.concatenate(parts)
+        scores = np.concatenate(parts)
+        scores[:, np.delete(np.arange(scores.shape[1]), seen)] = -np.inf
+        return scores
 
     # ------------------------------------------------------------------ what sums allow
 
@@ -518,8 +527,8 @@ class HROH(WithCodewords):
         ----------
         X, y, sample_weight : as they were learned
         """
-        rows, members = self._learned_before(X, y, sample_weight)
         trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
+        rows, members = trial._learned_rows(X, y, sample_weight)
         trial._flush()
         trial._sums.subtract(trial._frozen_rows(rows.X), members)
         trial.n_unlearned_ += rows.X.shape[0]
@@ -527,32 +536,23 @@ class HROH(WithCodewords):
         return self
 
     def _unlearn_learned(self, X: ArrayLike, y: Any) -> Self:
-        rows, members = self._learned_before(X, y, None)
+        rows, members = self._learned_rows(X, y, None)
         self._solved = None
         self._sums.learn(self._frozen_rows(rows.X), members.negative(), self._classes)
         self.n_unlearned_ += rows.X.shape[0]
         return self
 
-    def _learned_before(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> tuple[Rows, Members]:
+    def _learned_rows(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None) -> tuple[Rows, Members]:
         """Return rows that are to be unlearned, and their classes; raise if they cannot have been learned."""
         self._demand_learned()
-        self._demand_same_parameters()
-        if self.decay < 1.0:
-            raise InvalidInputError(f"With decay={self.decay} a row's weight has faded; only decay=1 can unlearn rows.")
-        if isinstance(self._features, RunningCentring):
-            raise InvalidInputError("The running mean has moved since; use preprocess='unit' to unlearn rows later.")
+        self._demand_lasting_rows()
         rows, counted, _ = self._check_next(X, y, sample_weight)
         if counted is not None:
             rows = rows.take(counted)
-        try:
-            members = self._members(rows.targets, rows.weights)
-        except KeyError as error:
-            raise InvalidLabelsError(
-                f"No row of class {error.args[0]!r} was ever learned; it cannot be unlearned."
-            ) from error
-        whole = self._completed()
-        whole._sums.demand_enough(members, self._classes.labels)
-        self.__dict__.update(whole.__dict__)
+        members = self._learned_members(rows.targets, rows.weights)
+        if self._head is not None:
+            self._open_head()
+        self._sums.demand_enough(members, self._classes.labels)
         return rows, members
 
     def relabel(self, label: int | str, into: int | str) -> Self:
@@ -583,6 +583,18 @@ class HROH(WithCodewords):
             whole.n_unlearned_ += 1
             self.__dict__.update(whole.__dict__)
         return self
+
+    def _demand_lasting_rows(self) -> None:
+        """Raise if a row that was learned cannot be taken out again."""
+        self._demand_same_parameters()
+        if self.decay < 1.0:
+            raise InvalidInputError(
+                f"With decay={self.decay} a row's weight has faded; only with decay=1 can rows be taken out again."
+            )
+        if isinstance(self._features, RunningCentring):
+            raise InvalidInputError(
+                "The running mean has moved since; use preprocess='unit' to take rows out again later."
+            )
 
     def with_bits(self, n_bits: int, general_bits: int = 0) -> Self:
         """Return a hasher with another code length that has learned what this one has.
@@ -680,6 +692,13 @@ class HROH(WithCodewords):
             owner, numbers = np.repeat(np.arange(len(sets)), sizes), np.concatenate(sets).astype(np.intp)
             share = 1.0 / sizes[owner]
         return Members(owner, numbers, share, np.ones(len(targets)) if weights is None else weights)
+
+    def _learned_members(self, targets: Targets, weights: Weights) -> Members:
+        """Return the classes and the weights of rows that were learned."""
+        try:
+            return self._members(targets, weights)
+        except KeyError as error:
+            raise InvalidLabelsError(f"No row of class {error.args[0]!r} was ever learned.") from error
 
     # ------------------------------------------------------------------ saving
 
