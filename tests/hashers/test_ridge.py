@@ -110,7 +110,7 @@ def test_merging_adds_and_taking_out_subtracts():
     first, second = summed(rows[:20], single(numbers[:20])), summed(rows[20:], single(3 - numbers[20:]))
     first.merge(second, np.array([3, 2, 1, 0]))
     assert_same(first, whole)
-    whole.add(rows[20:], single(numbers[20:]), sign=-1.0)
+    whole.add(rows[20:], single(numbers[20:]).negative())
     assert_same(whole, summed(rows[:20], single(numbers[:20])))
 
 
@@ -124,7 +124,7 @@ def test_decay_fades_what_is_there():
 def test_sums_of_no_rows_are_refused():
     rows, numbers, _ = problem()
     statistics = summed(rows[:5], single(numbers[:5]))
-    statistics.add(10 * rows[5:10], single(numbers[5:10]), sign=-1.0)
+    statistics.add(10 * rows[5:10], single(numbers[5:10]).negative())
     with pytest.raises(InvalidInputError, match="Were rows unlearned that had not been learned"):
         statistics.factored(1e-3)
 
@@ -221,7 +221,7 @@ def test_the_penalty_is_positive_where_all_rows_are_equal(value):
 def test_the_penalty_of_nothing_is_positive():
     rows, numbers, words = problem()
     statistics = summed(rows, single(numbers))
-    statistics.add(rows, single(numbers), sign=-1.0)
+    statistics.add(rows, single(numbers).negative())
     penalty = statistics.choose_penalty(0, np.empty(0, np.intp))
     assert penalty == 1.0
     assert np.abs(solution(statistics, penalty, words)).max() < 1e-12

@@ -529,6 +529,8 @@ class HROH(WithCodewords):
         """
         trial = copy.deepcopy(self, {id(value): value for value in self.get_params(deep=False).values()})
         rows, members = trial._learned_rows(X, y, sample_weight)
+        if not rows.X.shape[0]:
+            return self
         trial._flush()
         trial._sums.subtract(trial._frozen_rows(rows.X), members)
         trial.n_unlearned_ += rows.X.shape[0]
@@ -549,6 +551,8 @@ class HROH(WithCodewords):
         rows, counted, _ = self._check_next(X, y, sample_weight)
         if counted is not None:
             rows = rows.take(counted)
+        if not rows.X.shape[0]:
+            return rows, Members.of_none()
         members = self._learned_members(rows.targets, rows.weights)
         if self._head is not None:
             self._open_head()
