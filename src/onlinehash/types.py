@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,12 @@ Ids = NDArray[np.int64]
 
 Distances = NDArray[Any]
 """Distances of items: int32, or float32 in an asymmetric search."""
+
+Rescore = Literal["auto", "learned", "cosine", "l2"]
+"""How a search orders the items whose codes are nearest; None for the order of their codes."""
+
+ReviewOrder = Literal["uncertain", "unknown", "diverse"]
+"""Which items without a label are reviewed first."""
 
 Progress = Callable[[int, int], None]
 """Called as ``progress(done, total)``; the library itself never prints."""

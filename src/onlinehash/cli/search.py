@@ -87,7 +87,7 @@ def _search(
     items: Items, asked: Items, encoder: Encoder | None, k: int, radius: int | None, *, hamming: bool
 ) -> list[SearchResult]:
     """Return the nearest rows of each query: by vectors, by the real values of the query, or by codes alone."""
-    from onlinehash.collection.finder import vector_distances
+    from onlinehash.collection.ranking import vector_distances
     from onlinehash.indexes import FlatIndex
 
     index = FlatIndex(8 * items.codes.shape[1] if encoder is None else encoder.n_bits)

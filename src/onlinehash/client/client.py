@@ -16,7 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash._internal.files import whole_file
 from onlinehash._internal.validation import check_positive_int, records
 from onlinehash.client.transport import Transport, pause
-from onlinehash.collection import CheckReport, Codewords, History, Item, ItemMap, ItemPage, Stats
+from onlinehash.collection import (
+    CheckReport,
+    Codewords,
+    Decision,
+    History,
+    Item,
+    ItemMap,
+    ItemPage,
+    ReviewItem,
+    Stats,
+    Suspect,
+)
 from onlinehash.collection.inputs import (
     check_item_ids,
     check_queries,
@@ -292,6 +303,60 @@ class Client:
         answers = self._change(1 if listed is None else len(listed), ROWS_PER_REQUEST, send, checkpoint)
         return sum(int(answer.get("changed", 0)) for answer in answers)
 
+    def link(self, ids: Any, *, checkpoint: Mapping[str, Any] | None = None) -> int | str:
+        """Say that items belong together, and return the label that they share now, as :meth:`Collection.link`.
+
+        Parameters
+        ----------
+        ids : several ids
+            All are sent in one request.
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
+        """
+        body = {"ids": check_item_ids(ids, None), "checkpoint": _given(checkpoint)}
+        label: int | str = self._http.ask("POST", "/link", body)["label"]
+        return label
+
+    def unlink(self, ids: Any, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+        """Take items out of what they were linked with, as :meth:`Collection.unlink`.
+
+        Parameters
+        ----------
+        ids : int or str, or several
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
+        """
+        listed = check_item_ids(ids, None)
+
+        def send(some: slice, noted: dict[str, Any]) -> Any:
+            return self._http.ask("POST", "/unlink", {"ids": listed[some], **noted})
+
+        self._change(len(listed), ROWS_PER_REQUEST, send, checkpoint)
+
+    def merge_labels(self, label: int | str, into: int | str, *, checkpoint: Mapping[str, Any] | None = None) -> int:
+        """Give all items of a label another that other items have, as :meth:`Collection.merge_labels`.
+
+        Parameters
+        ----------
+        label, into : int or str
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
+        """
+        body = {"label": label, "into": into, "checkpoint": _given(checkpoint)}
+        return int(self._http.ask("POST", "/merge_labels", body)["changed"])
+
+    def rename_label(self, label: int | str, to: int | str, *, checkpoint: Mapping[str, Any] | None = None) -> int:
+        """Give all items of a label another, which no item has, as :meth:`Collection.rename_label`.
+
+        Parameters
+        ----------
+        label, to : int or str
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
+        """
+        body = {"label": label, "to": to, "checkpoint": _given(checkpoint)}
+        return int(self._http.ask("POST", "/rename_label", body)["changed"])
+
     def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, as :meth:`Collection.create_index`.
 
@@ -370,7 +435,7 @@ class Client:
         labels: Any = None,
         ids: Sequence[int | str] | None = None,
         where: Any = None,
-        rescore: str | None = None,
+        rescore: str | None = "auto",
         asymmetric: bool = False,
         include: Sequence[str] = (),
     ) -> SearchResult:
@@ -411,7 +476,7 @@ class Client:
         """
         return self._search(vectors, {"radius": radius}, labels, ids, where, include)
 
-    def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = None) -> SearchResult:
+    def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = "auto") -> SearchResult:
         """Find the k nearest items of stored items, which do not find themselves.
 
         Parameters
@@ -436,26 +501,15 @@ class Client:
         single: bool = False,
     ) -> SearchResult:
         """Search some queries at a time; the result has a version if all batches were searched with one encoder."""
-        among, size, rows, kind = search_filter(labels, ids, where, {}), ROWS_PER_REQUEST, None, "by_id"
+        among = search_filter(labels, ids, where, {})
         body = {"labels": among.labels, "ids": among.ids, "where": where, "include": list(include), **options}
-        if isinstance(queries, bytes):
-            kind, queries, single = "images", [b64encode(queries).decode()], True
-        elif isinstance(queries, str):
-            kind, queries, single = "documents", [queries], True
-        elif not by_id and isinstance(queries, (list, tuple)) and queries and isinstance(queries[0], str):
-            kind = "documents"
-        elif not by_id:
-            queries, single = _rows(queries)
-            rows, size = queries, _size(queries)
-
-        def send(some: slice) -> Any:
-            if rows is not None:
-                return self._http.ask("POST", "/search", body, rows[some])
-            return self._http.ask("POST", "/search", {**body, kind: queries[some]})
-
+        if by_id:
+            answers = self._ask_in_parts("/search", "by_id", queries, body)
+        else:
+            answers, single = self._ask_about("/search", queries, body)
         columns: dict[str, Any] = {"ids": [], "distances": []}
         versions = set()
-        for found in in_parts(len(queries), size, send):
+        for found in answers:
             versions.add(found.pop("version"))
             if "array" in found:
                 ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)
@@ -468,6 +522,64 @@ class Client:
                 columns.setdefault(name, []).extend(part)
         result = SearchResult(**columns, version=versions.pop() if len(versions) == 1 else None)
         return result[0] if single else result
+
+    def _ask_about(self, path: str, queries: Any, body: dict[str, Any]) -> tuple[list[Any], bool]:
+        """Return the answers for vectors, texts or an image, some at a time, and whether there is one query alone."""
+        if isinstance(queries, bytes):
+            return self._ask_in_parts(path, "images", [b64encode(queries).decode()], body), True
+        if isinstance(queries, str):
+            return self._ask_in_parts(path, "documents", [queries], body), True
+        if isinstance(queries, (list, tuple)) and queries and isinstance(queries[0], str):
+            return self._ask_in_parts(path, "documents", queries, body), False
+        rows, single = _rows(queries)
+        return in_parts(len(rows), _size(rows), lambda some: self._http.ask("POST", path, body, rows[some])), single
+
+    def _ask_in_parts(self, path: str, name: str, rows: Sequence[Any], body: dict[str, Any]) -> list[Any]:
+        """Return the answers for a list in the body, some of it at a time."""
+        return in_parts(
+            len(rows), ROWS_PER_REQUEST, lambda some: self._http.ask("POST", path, {**body, name: rows[some]})
+        )
+
+    # ------------------------------------------------------------------ decisions
+
+    def classify(
+        self, vectors: Any, *, max_error: float = 0.02, unknown_share: float = 0.0, n_neighbours: int = 3
+    ) -> Decision | list[Decision]:
+        """Say what every row is, or leave it open where the error would be too large: :meth:`Collection.classify`.
+
+        Parameters
+        ----------
+        vectors : as for :meth:`search`
+        max_error : float, default=0.02
+        unknown_share : float, default=0.0
+        n_neighbours : int, default=3
+        """
+        body = {"max_error": max_error, "unknown_share": unknown_share, "n_neighbours": n_neighbours}
+        answers, single = self._ask_about("/classify", vectors, body)
+        decisions = _read([one for answer in answers for one in answer["decisions"]], list[Decision])
+        return decisions[0] if single else decisions
+
+    def suspects(self, n: int = 100, *, labels: Any = None) -> list[Suspect]:
+        """Return the items whose label the other items contradict, as :meth:`Collection.suspects`.
+
+        Parameters
+        ----------
+        n : int, default=100
+        labels : label or several, optional
+        """
+        body = {"n": check_positive_int("n", n), "labels": search_filter(labels, None, None, {}).labels}
+        return _read(self._http.ask("POST", "/suspects", body)["suspects"], list[Suspect])
+
+    def review(self, n: int = 100, *, by: str = "uncertain") -> list[ReviewItem]:
+        """Return the items without a label whose labels would teach most, as :meth:`Collection.review`.
+
+        Parameters
+        ----------
+        n : int, default=100
+        by : "uncertain", "unknown" or "diverse", default="uncertain"
+        """
+        body = {"n": check_positive_int("n", n), "by": by}
+        return _read(self._http.ask("POST", "/review", body)["items"], list[ReviewItem])
 
     def encode(self, vectors: ArrayLike) -> Codes:
         """Return the packed codes of vectors, made by the encoder in use.
@@ -641,6 +753,11 @@ def _rows(vectors: Any) -> tuple[NDArray[Any], bool]:
     """Return vectors, one per row, at most in double precision, and whether there is one alone."""
     rows, single = check_queries(vectors, None, None)
     return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 8 else rows.astype(np.float64), single
+
+
+def _given(checkpoint: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return a checkpoint as JSON can have it."""
+    return None if checkpoint is None else dict(checkpoint)
 
 
 def _size(rows: NDArray[Any]) -> int:

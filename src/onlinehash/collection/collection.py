@@ -10,7 +10,7 @@ from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,8 +24,9 @@ from onlinehash.collection.filters import parse_path
 from onlinehash.collection.finder import Cursor, Finder, Queries
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
-from onlinehash.collection.learner import Learner, as_hasher
+from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
+from onlinehash.collection.ranking import measure_of, n_candidates
 from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
@@ -41,7 +42,7 @@ from onlinehash.exceptions import (
     UnknownIdError,
 )
 from onlinehash.hashers import HASHERS, HROH, OnlineHasher, load_hasher
-from onlinehash.types import Codes, Progress, SearchResult
+from onlinehash.types import Codes, Progress, Rescore, SearchResult
 
 _log = logging.getLogger(__name__)
 _DISTANCES_AT_ONCE = 2_000_000  # computed in about a millisecond
@@ -164,7 +165,7 @@ class Collection:
                     raise DataNotFoundError("There is no collection in this place yet; open it for writing first.")
                 with kept.transaction():
                     kept.put_settings({"vector_dtype": vector_dtype or "float32", "refresh": policy or "auto"})
-                    kept.put_settings(Learner(kept, given or as_hasher(HROH(64, general_bits=32))).save(0))
+                    kept.put_settings(Learner(kept, given or as_hasher(default_hasher())).save(0))
             collection._load()
             collection._mend_engine()
             stored_dtype = collection._settings["vector_dtype"]
@@ -615,16 +616,18 @@ class Collection:
         listed = check_item_ids(ids, self.id_type)
         self.update(listed, labels=[None] * len(listed), checkpoint=checkpoint)
 
-    def rename_label(self, label: Label, to: Label) -> int:
+    def rename_label(self, label: Label, to: Label, *, checkpoint: Mapping[str, Any] | None = None) -> int:
         """Give all items of a label another, which no item has, and return their number.
 
         Parameters
         ----------
         label, to : int or str
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
         """
-        return self._relabel(label, to, is_known=False)
+        return self._relabel(label, to, checkpoint, is_known=False)
 
-    def merge_labels(self, label: Label, into: Label) -> int:
+    def merge_labels(self, label: Label, into: Label, *, checkpoint: Mapping[str, Any] | None = None) -> int:
         """Give all items of a label another that other items have, and return their number.
 
         The hasher then knows one class instead of two, exactly as if it had learned them so.
@@ -632,6 +635,8 @@ class Collection:
         Parameters
         ----------
         label, into : int or str
+        checkpoint : mapping of str to JSON value, optional
+            As for :meth:`upsert`.
 
         Examples
         --------
@@ -644,9 +649,9 @@ class Collection:
         1
         {'cat': 2, 'dog': 1}
         """
-        return self._relabel(label, into, is_known=True)
+        return self._relabel(label, into, checkpoint, is_known=True)
 
-    def _relabel(self, label: Label, to: Label, *, is_known: bool) -> int:
+    def _relabel(self, label: Label, to: Label, checkpoint: Mapping[str, Any] | None, *, is_known: bool) -> int:
         """Change a label of items and of the hasher."""
         with self._changing() as learner:
             counts, hasher = self.label_counts(), learner.hasher
@@ -666,7 +671,7 @@ class Collection:
             seqs = self._searcher.catalogue.having([label]).tolist()
             sets = self._searcher.catalogue.labels(np.array(seqs, np.int64))
             texts = inputs.label_texts([sorted(some - {label} | {to}) for some in sets], len(seqs), False, None)
-            batch, settings = self._stored_batch(seqs, texts), dict[str, Any]()
+            batch, settings = self._stored_batch(seqs, texts), inputs.checkpoint_settings(checkpoint)
             self._is_touched = True
             hasher.relabel(label, to)
             self._write(learner, batch, dict(zip(batch.ids, seqs, strict=True)), settings, save=True)
@@ -1111,14 +1116,14 @@ class Collection:
         """
         k = check_positive_int("k", k)
         if rescore is not None:
-            check_choice("rescore", rescore, ("auto", "learned", "cosine", "l2"))
+            check_choice("rescore", rescore, get_args(Rescore))
         parts = inputs.check_include(include) if include else ()
         among = self._ready(wait, labels, ids, where)
 
         def search() -> SearchResult:
             queries = self._queries(vectors)
-            measure = self._finder.measure(rescore, queries)
-            request = SearchRequest(k if measure is None else max(10 * k, 200), asymmetric=asymmetric)
+            measure = None if queries.generation is None else measure_of(rescore, queries.generation.encoder)
+            request = SearchRequest(k if measure is None else n_candidates(k), asymmetric=asymmetric)
             found = self._finder.find(queries, among, request, parts)
             if measure is not None:
                 found = self._finder.rescored(found, queries, measure, k)
@@ -1277,7 +1282,7 @@ class Collection:
         found = decisions.decide(self, encoder, queries.vectors, threshold, n_neighbours)
         return found[0] if queries.single else found
 
-    def suspects(self, n: int = 100, *, labels: Any = None) -> list[Suspect]:
+    def suspects(self, n: int = 100, *, labels: Any = None, progress: Progress = _silent) -> list[Suspect]:
         """Return the items whose label the other items contradict, the most certain first.
 
         Every labelled item is scored as if it had not been learned; all of them are read.
@@ -1288,6 +1293,8 @@ class Collection:
             At most this many.
         labels : label or several, optional
             Only items that have any of them.
+        progress : callable, optional
+            Called as ``progress(done, total)``, in items. What it raises ends this.
 
         Examples
         --------
@@ -1305,9 +1312,9 @@ class Collection:
         """
         self._catch_up()
         wanted = self._filter(labels).labels
-        return decisions.find_suspects(self, n, wanted)
+        return decisions.find_suspects(self, n, wanted, progress)
 
-    def review(self, n: int = 100, *, by: str = "uncertain") -> list[ReviewItem]:
+    def review(self, n: int = 100, *, by: str = "uncertain", progress: Progress = _silent) -> list[ReviewItem]:
         """Return the items without a label whose labels would teach most.
 
         Parameters
@@ -1317,6 +1324,8 @@ class Collection:
         by : "uncertain", "unknown" or "diverse", default="uncertain"
             The items whose most probable label is least probable; those that resemble least what was learned; or, of
             the 10 n least certain, items that are far from each other.
+        progress : callable, optional
+            As for :meth:`suspects`.
 
         Examples
         --------
@@ -1332,7 +1341,7 @@ class Collection:
         (True, True)
         """
         self._catch_up()
-        return decisions.choose_review(self, n, by)
+        return decisions.choose_review(self, n, by, progress)
 
     # ------------------------------------------------------------------ insight
 

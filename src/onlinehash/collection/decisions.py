@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from onlinehash.encoders import Calibration, Encoder
 from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import InvalidInputError, NotLearnedError
 from onlinehash.hashers import HROH, OnlineHasher
-from onlinehash.types import Features
+from onlinehash.types import Features, Progress, ReviewOrder
 
 if TYPE_CHECKING:
     from onlinehash.collection.collection import Collection
@@ -53,7 +53,7 @@ def calibrated(collection: Collection, hasher: OnlineHasher, seqs: Seqs, table: 
 
 
 def read_rows(
-    collection: Collection, seqs: Seqs, table: str = "stream"
+    collection: Collection, seqs: Seqs, table: str = "stream", progress: Progress | None = None
 ) -> Iterator[tuple[list[Id], NDArray[np.float32], list[str | None]]]:
     """Yield ids, vectors and labels of those items that are still there, some at a time."""
     store, dtype = collection._store, collection._settings["vector_dtype"]
@@ -64,6 +64,8 @@ def read_rows(
         if rows:
             ids, texts, vectors = zip(*rows, strict=True)
             yield list(ids), np.array(vectors, np.float32), list(texts)
+        if progress is not None:
+            progress(min(start + _ROWS_PER_READ, len(seqs)), len(seqs))
 
 
 def _without_themselves(
@@ -156,7 +158,7 @@ def _supporting(collection: Collection, vectors: Any, labels: Sequence[Label], k
     return near
 
 
-def find_suspects(collection: Collection, n: int, labels: Any) -> list[Suspect]:
+def find_suspects(collection: Collection, n: int, labels: Any, progress: Progress) -> list[Suspect]:
     """Return the items whose labels the other items contradict most."""
     check_positive_int("n", n)
     encoder, hasher = scoring_encoder(collection), collection.hasher
@@ -167,7 +169,7 @@ def find_suspects(collection: Collection, n: int, labels: Any) -> list[Suspect]:
     with collection._searcher.reading():
         catalogue = collection._searcher.catalogue
         seqs = catalogue.with_labels() if labels is None else catalogue.having(labels)
-    for ids, vectors, texts in read_rows(collection, seqs):
+    for ids, vectors, texts in read_rows(collection, seqs, progress=progress):
         scores, own = _without_themselves(hasher, encoder, vectors, texts)
         other = scores.copy()
         for row, numbers in enumerate(own):
@@ -182,17 +184,17 @@ def find_suspects(collection: Collection, n: int, labels: Any) -> list[Suspect]:
     return found
 
 
-def choose_review(collection: Collection, n: int, by: str) -> list[ReviewItem]:
+def choose_review(collection: Collection, n: int, by: str, progress: Progress) -> list[ReviewItem]:
     """Return the unlabelled items whose labels would teach most."""
     check_positive_int("n", n)
-    check_choice("by", by, ("uncertain", "unknown", "diverse"))
+    check_choice("by", by, get_args(ReviewOrder))
     encoder = scoring_encoder(collection)
     assert encoder.classes is not None
     calibration, items, keys, rows = encoder.calibration, list[ReviewItem](), list[float](), list[NDArray[Any]]()
     pool = _POOL_PER_CHOSEN * n if by == "diverse" else n
     with collection._searcher.reading():
         seqs = collection._searcher.catalogue.with_labels(False)
-    for ids, vectors, _ in read_rows(collection, seqs):
+    for ids, vectors, _ in read_rows(collection, seqs, progress=progress):
         with single_threaded_products(len(vectors)):
             scores = encoder.class_scores(vectors)
         chances = softmax(scores.astype(np.float64), calibration.temperature)

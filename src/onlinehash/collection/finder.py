@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_choice
 from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
+from onlinehash.collection.ranking import ranked
 from onlinehash.collection.searcher import Generation, Hits, OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
@@ -166,18 +167,6 @@ class Finder:
             lists = [searcher.catalogue.class_lists(seqs) for seqs, _ in hits] if generation.has_lists else []
             return Found(hits, ids, labels, lists, searcher.head.seq, generation)
 
-    def measure(self, rescore: str | None, queries: Queries) -> str | None:
-        """Return what items are ordered by: "learned", "cosine" or "l2"; None for their codes."""
-        generation = queries.generation
-        if generation is None or rescore not in ("auto", "learned"):
-            return rescore if generation is not None else None
-        if not generation.has_lists and rescore == "learned":
-            raise InvalidInputError(
-                f"rescore='learned', but {generation.encoder.method!r} has no scores of classes; HROH has. Use "
-                "rescore='cosine'."
-            )
-        return "learned" if generation.has_lists else None
-
     def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
         """Return the k nearest of what was found, by stored vectors or by what was learned; ties by their codes."""
         vectors, generation = self._vectors(found), found.generation
@@ -187,12 +176,10 @@ class Finder:
         scores = encoder.class_scores(queries.vectors) if measure == "learned" else None
         for row, (query, (seqs, _)) in enumerate(zip(queries.vectors, found.hits, strict=True)):
             rows = np.array([vectors[seq] for seq in seqs.tolist()])
-            distances = vector_distances(query, rows, "cosine" if scores is not None else measure)
-            if scores is not None:
-                distances = encoder.calibration.distances(scores[row], found.lists[row], 1.0 - distances)
-            order = np.argsort(distances, kind="stable")[:k]
+            learned = (None, None) if scores is None else (scores[row], found.lists[row])
+            order, distances = ranked(encoder, measure, query, learned[0], rows, learned[1], k)
             orders.append(order.tolist())
-            hits.append(Hits(seqs[order], distances[order]))
+            hits.append(Hits(seqs[order], distances))
         ids = [[row[i] for i in order] for row, order in zip(found.ids, orders, strict=True)]
         labels = [[row[i] for i in order] for row, order in zip(found.labels, orders, strict=False)]  # if wanted
         return found._replace(hits=hits, ids=ids, labels=labels)
@@ -314,20 +301,3 @@ class Finder:
 
 def _distinct(found: Found) -> list[int]:
     return list(dict.fromkeys(seq for seqs, _ in found.hits for seq in seqs.tolist()))
-
-
-def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:
-    """Return the Euclidean distances, or one minus the cosines of the angles (1 where a vector is zero).
-
-    Examples
-    --------
-    >>> vector_distances(np.zeros(2), np.array([[3.0, 4.0], [0.0, 1.0]]), "l2")
-    array([5., 1.])
-    """
-    if not len(vectors):
-        return np.empty(0)
-    rows, q = vectors.astype(np.float64), np.asarray(query, np.float64)
-    if measure == "l2":
-        return np.asarray(np.sqrt(((rows - q) ** 2).sum(axis=1)))
-    lengths = np.sqrt((rows**2).sum(axis=1)) * np.sqrt(q @ q)
-    return np.asarray(1.0 - np.divide(rows @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0))

@@ -14,7 +14,7 @@ from onlinehash.collection.inputs import labels_of
 from onlinehash.collection.stores.sql import SqlStore
 from onlinehash.collection.types import Batch
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers import OnlineHasher, load_hasher, make_hasher
+from onlinehash.hashers import HROH, OnlineHasher, load_hasher, make_hasher
 from onlinehash.types import Progress
 
 _MIN_BYTES_PER_STATE = 1 << 22
@@ -158,6 +158,17 @@ def targets_of(texts: Sequence[str | None]) -> Any:
 def rows_per_chunk(store: SqlStore) -> int:
     """Return how many vectors to read at a time, for bounded memory."""
     return max(1, min(4096, _BYTES_PER_CHUNK // max(1, store.bytes_per_vector())))
+
+
+def default_hasher(n_bits: int = 64) -> HROH:
+    """Return what a collection learns with if nothing else is said: HROH, half of whose bits are general.
+
+    Examples
+    --------
+    >>> default_hasher().n_bits, default_hasher().general_bits
+    (64, 32)
+    """
+    return HROH(n_bits, general_bits=n_bits // 2)
 
 
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:

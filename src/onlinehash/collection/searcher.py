@@ -17,10 +17,11 @@ from onlinehash._internal.arrays import is_on_device, to_host
 from onlinehash.codes import code_width
 from onlinehash.collection.engines import Engine
 from onlinehash.collection.inputs import label_set
+from onlinehash.collection.ranking import has_class_lists
 from onlinehash.collection.stores.sql import Changes, CodeColumns, Head, ItemColumns, Seqs, SqlStore
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
-from onlinehash.encoders.calibration import CLASSES_PER_LIST, MAX_LISTED_CLASSES, ClassLists
+from onlinehash.encoders.calibration import CLASSES_PER_LIST, ClassLists
 from onlinehash.exceptions import DamagedError, OnlineHashError, UnknownIdError
 from onlinehash.indexes import Index
 from onlinehash.types import Codes, Features
@@ -188,7 +189,7 @@ class Generation:
     @cached_property
     def has_lists(self) -> bool:
         """Whether a class list follows each stored code."""
-        return self.encoder.classes is not None and len(self.encoder.classes) <= MAX_LISTED_CLASSES
+        return has_class_lists(self.encoder)
 
     @property
     def stored_width(self) -> int:

@@ -2,6 +2,7 @@
 
 from onlinehash.metrics.online import Curve, Prequential, checkpoints
 from onlinehash.metrics.ranking import AsymmetricRanking, RadiusPrecision, Ranking, mean_average_precision
+from onlinehash.metrics.retrievability import coverage, self_recall
 
 __all__ = [
     "AsymmetricRanking",
@@ -10,5 +11,7 @@ __all__ = [
     "RadiusPrecision",
     "Ranking",
     "checkpoints",
+    "coverage",
     "mean_average_precision",
+    "self_recall",
 ]

@@ -34,8 +34,14 @@ class Deadline:
 
 def too_long() -> Problem:
     """Return the problem of a request whose time is up."""
-    rule = "timeout: this took longer than the limit of this service; send fewer queries at a time."
+    rule = "timeout: this took longer than the limit of this service; send fewer queries at a time, or ask for less."
     return Problem(422, "over-limit", rule, field="timeout")
+
+
+def demand_time(deadline: Deadline, *progress: int) -> None:
+    """Raise if the time of a request is up; work that reports its progress to this ends then."""
+    if monotonic() > deadline.end:
+        raise too_long()
 
 
 class Executor:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,10 +13,12 @@ import numpy as np
 from msgspec import UNSET, Struct
 from starlette.responses import Response
 
-from onlinehash.collection import Codewords, History, Item, ItemMap, ItemPage, Stats
+from onlinehash.collection import Codewords, Decision, History, Item, ItemMap, ItemPage, ReviewItem, Stats, Suspect
+from onlinehash.collection.ranking import measure_of, n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
+from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask
-from onlinehash.service.executors import Deadline, too_long
+from onlinehash.service.executors import Deadline, demand_time
 from onlinehash.service.limits import Limits, check_limit
 from onlinehash.service.media import IMAGES, open_image, read_image
 from onlinehash.service.problems import Problem, about, invalid
@@ -27,10 +28,12 @@ from onlinehash.types import SearchResult
 
 ITEMS_PER_READ = 500  # a payload has up to 64 KiB
 QUERIES_PER_SCAN = 64  # between two looks at the deadline
+SAMPLED_ITEMS = 500  # that retrievability searches for
 HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
 LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
 MAX_SHORT_K = 100
+_KINDS = "vectors, documents or images"
 _COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 
 
@@ -61,6 +64,42 @@ def delete(service: Service, request: ask.DeleteRequest) -> ChangeAnswer:
         n_items = sum(id in collection for id in ids)
     options: Any = {"where": request.where, "missing": request.missing, "unlearn": request.unlearn}
     return service.change(n_items, request.checkpoint, partial(collection.delete, request.ids, **options))
+
+
+class LinkAnswer(ChangeAnswer):
+    """Result of a link, which is durable."""
+
+    label: Annotated[Label, about("The label that the items share now.")]
+
+
+@change("POST", "/link", refusals=(404,))
+def link(service: Service, request: ask.LinkRequest) -> LinkAnswer:
+    """Say that items belong together, without naming their class; those without a label get that of the others."""
+    service.limits.check_batch(request.ids)
+    done = service.change(len(request.ids), request.checkpoint, partial(service.collection.link, request.ids))
+    shared: Any = service.collection.get(request.ids[:1])[0].labels
+    return LinkAnswer(done.changed, done.n_items, shared)
+
+
+@change("POST", "/unlink", refusals=(404,))
+def unlink(service: Service, request: ask.LinkRequest) -> ChangeAnswer:
+    """Take items out of what they were linked with: they have no label then, and it is unlearned."""
+    service.limits.check_batch(request.ids)
+    return service.change(len(request.ids), request.checkpoint, partial(service.collection.unlink, request.ids))
+
+
+@change("POST", "/merge_labels")
+def merge_labels(service: Service, request: ask.MergeRequest) -> ChangeAnswer:
+    """Give all items of a label another that other items have; supported by HROH."""
+    apply = partial(service.collection.merge_labels, request.label, request.into)
+    return service.change(service.collection.count(labels=request.label), request.checkpoint, apply)
+
+
+@change("POST", "/rename_label")
+def rename_label(service: Service, request: ask.RenameRequest) -> ChangeAnswer:
+    """Give all items of a label another, which no item has; supported by HROH."""
+    apply = partial(service.collection.rename_label, request.label, request.to)
+    return service.change(service.collection.count(labels=request.label), request.checkpoint, apply)
 
 
 class IndexesAnswer(Struct):
@@ -246,10 +285,17 @@ class SearchAnswer(Struct, omit_defaults=True):
 
 def _is_short(service: Service, request: SearchRequest) -> bool:
     """Return whether a search is by codes alone, and over before a thread would have taken it."""
-    reads = request.where or request.ids or request.labels or request.rescore or request.include
+    reads = request.where or request.ids or request.labels or request.include
     if request.vectors is None or reads or request.asymmetric or request.radius is not None:
         return False
-    return (request.k or 0) <= MAX_SHORT_K and service.collection.searches_at_once(len(request.vectors))
+    is_small = (request.k or 0) <= MAX_SHORT_K and service.collection.searches_at_once(len(request.vectors))
+    return is_small and not _reads_vectors(service, request)
+
+
+def _reads_vectors(service: Service, request: SearchRequest) -> bool:
+    """Return whether stored vectors are read to order what codes find."""
+    encoder = service.collection.encoder
+    return encoder is not None and measure_of(request.rescore, encoder) is not None
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
@@ -258,10 +304,7 @@ def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
 
     An answer as `application/x-npy` has the vectors of the items found, if they are included.
     """
-    kinds = [request.vectors is None, request.documents is None, request.images is None, request.by_id is None]
-    if kinds.count(False) != 1:
-        raise invalid("vectors", "vectors, documents, images or by_id: give one of them.")
-    queries = _queries(service, request) if request.vectors is None else request.vectors
+    queries = _queries(service, request, request.by_id)
     n_queries, limits, k = len(queries), service.limits, 10 if request.k is None else request.k
     limits.check_batch(queries, request.labels, request.ids)
     max_hits = limits.max_hits
@@ -271,7 +314,7 @@ def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
         check_limit("k", k, limits.max_k, "ask for fewer neighbours")
         check_limit("k * queries", k * n_queries, limits.max_hits, "send fewer queries at a time")
         check_limit("vectors", k * n_queries, max_hits, "ask for fewer neighbours")
-    elif request.k or request.rescore or request.asymmetric:
+    elif request.k or request.rescore not in ("auto", None) or request.asymmetric:
         raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
     if request.by_id is None:
         found = _find(service, queries, request, k, max_hits, deadline)
@@ -285,8 +328,14 @@ def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
     return ArrayAnswer(rows, answer, msgspec.structs.replace(answer, vectors=found.vectors))
 
 
-def _queries(service: Service, request: SearchRequest) -> Any:
-    """Return texts, an image in a list, or the vectors of stored items."""
+def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | None = None) -> Any:
+    """Return vectors, texts, an image in a list, or the vectors of stored items."""
+    given = [request.vectors, request.documents, request.images, by_id]
+    if sum(one is not None for one in given) != 1:
+        kinds = "vectors, documents, images or by_id" if isinstance(request, SearchRequest) else _KINDS
+        raise invalid("vectors", f"{kinds}: give one of them.")
+    if request.vectors is not None:
+        return request.vectors
     if request.documents is not None:
         _check_texts(service)
         return request.documents
@@ -294,9 +343,9 @@ def _queries(service: Service, request: SearchRequest) -> Any:
         if service.collection.embeds != "image":
             raise invalid("images", "images: this collection does not embed images; send vectors, or text if it can.")
         return [read_image(request.images[0])]
-    service.limits.check_batch(request.by_id)
-    _check_vectors(service, len(request.by_id or ()))
-    return np.array([item.vectors for item in service.collection.get(request.by_id)])
+    service.limits.check_batch(by_id)
+    _check_vectors(service, len(by_id or ()))
+    return np.array([item.vectors for item in service.collection.get(by_id)])
 
 
 def _find(
@@ -319,11 +368,11 @@ def _find(
             check_limit("hits within radius", max_hits + 1, max_hits, "use a smaller radius, or fewer queries")
             raise
 
-    size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if request.rescore is None else 10 * k)))
+    per_query = n_candidates(k) if request.radius is None and _reads_vectors(service, request) else k
+    size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // per_query))
     parts: list[SearchResult] = []
     for start in range(0, len(queries), size):
-        if monotonic() > deadline.end:
-            raise too_long()
+        demand_time(deadline)
         parts.append(search(queries[start : start + size]))
         if size < len(queries):
             n_hits += sum(map(len, parts[-1].ids))
@@ -353,6 +402,63 @@ def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchRes
         if part is not None
     }
     return replace(found, **chosen)
+
+
+# ---------------------------------------------------------------------- decisions
+
+
+class ClassifyAnswer(Struct):
+    """One decision per row."""
+
+    decisions: list[Decision]
+
+
+@operation("POST", "/classify", "decisions", refusals=(409,))
+def classify(service: Service, request: ask.ClassifyRequest, deadline: Deadline) -> ClassifyAnswer:
+    """Say what vectors, documents or an image are, or leave it open where the error would be too large.
+
+    `label` is null where it is left open; `known` is false where a row resembles nothing that was learned.
+    """
+    queries, limits, n_near = _queries(service, request), service.limits, request.n_neighbours
+    limits.check_batch(queries)
+    check_limit("n_neighbours", n_near, limits.max_k, "ask for fewer neighbours")
+    check_limit("n_neighbours * rows", n_near * len(queries), limits.max_hits, "send fewer rows at a time")
+    options: Any = {name: getattr(request, name) for name in ("max_error", "unknown_share", "n_neighbours")}
+    decisions = list[Decision]()
+    for start in range(0, len(queries), QUERIES_PER_SCAN):
+        demand_time(deadline)
+        some: Any = service.collection.classify(queries[start : start + QUERIES_PER_SCAN], **options)
+        decisions += some
+    return ClassifyAnswer(decisions)
+
+
+class SuspectsAnswer(Struct):
+    """Items whose labels the other items contradict, the most certain first."""
+
+    suspects: list[Suspect]
+
+
+@operation("POST", "/suspects", "decisions", refusals=(409,))
+def suspects(service: Service, request: ask.SuspectsRequest, deadline: Deadline) -> SuspectsAnswer:
+    """Return the items whose label the other items contradict; every labelled item is read."""
+    check_limit("n", request.n, service.limits.max_batch_size, "ask for fewer items")
+    service.limits.check_batch(request.labels)
+    watch = partial(demand_time, deadline)
+    return SuspectsAnswer(service.collection.suspects(request.n, labels=request.labels, progress=watch))
+
+
+class ReviewAnswer(Struct):
+    """Items without a label whose labels would teach most."""
+
+    items: list[ReviewItem]
+
+
+@operation("POST", "/review", "decisions", refusals=(409,))
+def review(service: Service, request: ask.ReviewRequest, deadline: Deadline) -> ReviewAnswer:
+    """Return the items without a label whose labels would teach most; every such item is read."""
+    check_limit("n", request.n, service.limits.max_batch_size, "ask for fewer items")
+    watch = partial(demand_time, deadline)
+    return ReviewAnswer(service.collection.review(request.n, by=request.by, progress=watch))
 
 
 class EncodeAnswer(Struct):
@@ -447,6 +553,26 @@ def map_items(service: Service, request: ask.MapRequest) -> ItemMap:
     """
     check_limit("limit", request.limit, service.limits.max_batch_size, "ask for fewer items")
     return service.collection.map(request.limit)
+
+
+class RetrievabilityAnswer(Struct):
+    """Which items searches return, judged by a sample of items."""
+
+    n_queries: Annotated[int, about("Items whose own vectors were searched for.")]
+    k: int
+    self_recall: Annotated[float | None, about("Share of them that are found by their own vector.")]
+    coverage: Annotated[float | None, about("Share of them that any of these searches returns.")]
+
+
+@operation("GET", "/retrievability", "state", refusals=(404,))
+def retrievability(service: Service, deadline: Deadline) -> RetrievabilityAnswer:
+    """Search for a random sample of items by their own vectors, and return which of them are found."""
+    ids, k = service.collection.sample(SAMPLED_ITEMS), 10
+    if not ids or service.collection.encoder is None:
+        return RetrievabilityAnswer(0, k, None, None)
+    vectors = np.array([item.vectors for item in service.collection.get(ids)])
+    found = _find(service, vectors, SearchRequest(), k, service.limits.max_hits, deadline).ids
+    return RetrievabilityAnswer(len(ids), k, self_recall(ids, found), coverage(ids, found))
 
 
 @operation("GET", "/codewords", "state")

@@ -69,7 +69,8 @@ def _complete(schema: Any) -> None:
         if schema.get("type") == "integer":
             schema["format"] = "int64"
         elif schema.get("type") == "array":
-            schema["items"] = schema.pop("prefixItems", [schema.get("items") or {}])[0]
+            parts = schema.pop("prefixItems", [schema.get("items") or {}])
+            schema["items"] = parts[0] if parts.count(parts[0]) == len(parts) else {"anyOf": parts}
         if isinstance(text := schema.get("description"), str):
             schema["description"] = text.partition("\n\n")[0]
 

@@ -26,6 +26,7 @@ LATER = {"Retry-After": "1"}
 MAX_SHOWN_CHARACTERS = 80  # of a value
 MAX_SEARCHED_BYTES = 1 << 16  # of a body in which the invalid value is looked up
 _FIELD = re.compile(r"(?:unknown|missing required) field `(.*?)`")
+_NAMED = re.compile(r"([a-z][\w.]*)(?:=(\S+?))?,?(?= )")
 _PLACE = re.compile(r" - at `(?:key in )?\$(.*)`$")
 
 
@@ -106,9 +107,8 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         if isinstance(error, InvalidLabelsError):
             return invalid("labels", re.sub(r"\by\b", "labels", text))
         if isinstance(error, InvalidInputError):
-            field, _, rest = text.partition(" ")
-            name, equals, value = field.partition("=")
-            return invalid(name, text, value if equals and rest else ...)
+            named = _NAMED.match(text)
+            return cls(422, "invalid-input", text) if named is None else invalid(named[1], text, named[2] or ...)
         if isinstance(error, (StorageError, FileFormatError)):
             return cls(503, "storage", re.sub(r"(/\S+/)", "", text), headers={"Retry-After": "5"})
         return cls(500, "internal", text)

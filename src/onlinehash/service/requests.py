@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from onlinehash.service.limits import Limits, check_limit
 from onlinehash.service.problems import Problem, about, invalid
+from onlinehash.types import Rescore, ReviewOrder
 
 JSON, NPY = "application/json", "application/x-npy"
 MAX_INTEGER = (1 << 63) - 1
@@ -103,22 +104,30 @@ class ListRequest(CountRequest):
     limit: Annotated[Positive, about("Items at most.")] = 100
 
 
-class SearchRequest(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Queries: vectors, documents, an image, or ids of stored items; and the options of the search."""
+class QueriesRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Queries: vectors, documents or an image."""
 
     vectors: Annotated[Vectors | None, Meta(examples=[[[0.5, 1.0]]])] = None
-    documents: Annotated[Documents | None, about("Texts to search for, if the service has an embedder.")] = None
+    documents: Annotated[Documents | None, about("Instead of vectors: texts, if the service has an embedder.")] = None
     images: Annotated[
         Annotated[list[bytes], Meta(min_length=1, max_length=1)] | None,
-        about("One image to search for, as base64, if the embedder takes images."),
+        about("Instead of vectors: one image, as base64, if the embedder takes images."),
     ] = None
+
+
+class SearchRequest(QueriesRequest, kw_only=True):
+    """Queries: vectors, documents, an image, or ids of stored items; and the options of the search."""
+
     by_id: Annotated[Ids | None, about("Ids of stored items to use as queries; they do not find themselves.")] = None
     k: Annotated[Positive | None, about("Neighbours per query, 10 by default.")] = None
     radius: Annotated[
         Annotated[int, Meta(ge=0, le=MAX_INTEGER)] | None,
         about("Find all items within this distance instead; without k, rescore and asymmetric."),
     ] = None
-    rescore: Annotated[Literal["cosine", "l2"] | None, about("Reorder the best by their stored vectors.")] = None
+    rescore: Annotated[
+        Rescore | None,
+        about("How to order the items whose codes are nearest, as in Python; null for the order of their codes."),
+    ] = "auto"
     asymmetric: Annotated[bool, about("Compare the query's real values with the bits of the codes.")] = False
     labels: SomeLabels = None
     ids: Annotated[list[Id] | None, about("Search only these ids; unknown ids are ignored.")] = None
@@ -126,6 +135,53 @@ class SearchRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     include: Annotated[
         list[Literal["labels", "payload", "vectors"]], about("What to return of the items found.", max_length=3)
     ] = []
+
+
+class ClassifyRequest(QueriesRequest, kw_only=True):
+    """Rows to classify, and how sure to be."""
+
+    max_error: Annotated[float, about("Share of wrong labels among those that are given, between 0 and 1.")] = 0.02
+    unknown_share: Annotated[float, about("Expected share of rows whose label was never learned.")] = 0.0
+    n_neighbours: Annotated[int, about("Nearest items that support the most probable label.", ge=0, le=MAX_INTEGER)] = 3
+
+
+class SuspectsRequest(Struct, forbid_unknown_fields=True):
+    """Which labels to doubt."""
+
+    n: Annotated[Positive, about("Items at most.")] = 100
+    labels: SomeLabels = None
+
+
+class ReviewRequest(Struct, forbid_unknown_fields=True):
+    """Which items to label next."""
+
+    n: Annotated[Positive, about("Items at most.")] = 100
+    by: Annotated[
+        ReviewOrder,
+        about("Least certain first; least like what was learned first; or uncertain ones far from each other."),
+    ] = "uncertain"
+
+
+class LinkRequest(IdsRequest):
+    """Items that belong together, or no longer do."""
+
+    checkpoint: Checkpoint = None
+
+
+class MergeRequest(Struct, forbid_unknown_fields=True):
+    """A label, and the label of other items that its items get."""
+
+    label: Label
+    into: Label
+    checkpoint: Checkpoint = None
+
+
+class RenameRequest(Struct, forbid_unknown_fields=True):
+    """A label, and its new name, which no item has."""
+
+    label: Label
+    to: Label
+    checkpoint: Checkpoint = None
 
 
 class IndexRequest(Struct, forbid_unknown_fields=True):
