@@ -98,11 +98,15 @@ def machine() -> dict[str, str]:
     return {"processor": processor(), "python": platform.python_version(), **versions(_PACKAGES)}
 
 
-def save(name: str, rows: list[Row]) -> None:
-    """Write the rows of one benchmark to ``results/<name>.json``."""
-    (FOLDER / "results").mkdir(exist_ok=True)
-    content = {"machine": machine(), "rows": [asdict(row) for row in rows]}
-    (FOLDER / "results" / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+def save(name: str, rows: list[Row], only: str | None = None) -> None:
+    """Write the rows of one benchmark to ``results/<name>.json``; those of other parts stay, if only one was run."""
+    path = FOLDER / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    kept = json.loads(path.read_text())["rows"] if only and path.exists() else []
+    kept = [row for row in kept if not row["what"].startswith(f"{only}, ")]
+    command = f"python -m benchmarks {name}"
+    content = {"command": command, "machine": machine(), "rows": kept + [asdict(row) for row in rows]}
+    path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def page() -> str:

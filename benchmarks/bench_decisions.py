@@ -1,0 +1,301 @@
+"""Search and decisions of a collection by what was learned, on real data: quality beside what a user would do instead.
+
+The value of a row is the mean of splits, or of five rounds, with the lowest and the highest. No row that is searched
+for, searched among or classified was learned, unless its part says so. ``--only PART`` measures one part:
+
+self_recall  items, all of them learned, found by their own vector
+ranking      precision and mAP of the orders that ``search`` offers
+cost         of one query
+classify     the error that was promised, and how many rows get a label
+suspects     labels that were changed at random; beside it cleanlab, if that package is installed
+review       accuracy by the number of labels, where the collection chooses what to label
+link         mAP after pairs instead of labels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from threadpoolctl import threadpool_limits
+
+from benchmarks.measure import Row, interleaved
+from onlinehash import HROH, Collection
+from onlinehash.datasets import Dataset, load_dataset
+from onlinehash.metrics import Ranking
+from onlinehash.types import Batch
+
+Array = NDArray[Any]
+Measured = Iterator[tuple[str, str, str, float]]
+"""What was measured, its meaning, the bar and a value; those of several splits have the first three in common."""
+
+DATASETS = ("clinc150", "mnist", "cifar10", "tinyimagenet")
+SEEDS = (0, 1)
+N_LEARNED, N_ITEMS, N_QUERIES = 10_000, 8000, 500
+QUERIES_AT_ONCE = 50  # whose rankings of all items are in memory together
+UNKNOWN_SHARE = 0.25  # of the classes
+PROMISES = (0.01, 0.02, 0.05)
+
+
+# ---------------------------------------------------------------------- data and collections
+
+
+@cache
+def load(dataset: str) -> Dataset:
+    return load_dataset(dataset)
+
+
+def draw(dataset: str, seed: int, n_learned: int, *sizes: int, is_open: bool = False) -> tuple[list[Batch], Array]:
+    """Return disjoint random parts of a data set, and the classes of which the first has no row, if it is open."""
+    data, rng = load(dataset), np.random.default_rng(seed)
+    n_classes = len(data.class_names)
+    unknown = rng.permutation(n_classes)[: round(UNKNOWN_SHARE * n_classes) if is_open else 0]
+    *others, rows = np.split(rng.permutation(len(data.y)), np.cumsum(sizes, dtype=int))
+    learned = rows[~np.isin(data.y[rows], unknown)][:n_learned]
+    return [Batch(data.X[part], data.y[part]) for part in (learned, *others)], unknown
+
+
+@contextmanager
+def filled(learned: Batch, others: Array | None = None, hasher: HROH | None = None) -> Iterator[Collection]:
+    """Give a collection of rows with labels, whose ids begin with 0, and of others without, whose ids follow."""
+    with TemporaryDirectory() as folder, Collection.open(f"{folder}/items.oh", hasher) as collection:
+        collection.upsert(range(len(learned.y)), learned.X, learned.y)
+        if others is not None:
+            collection.upsert(range(len(learned.y), len(learned.y) + len(others)), others)
+        collection.refresh()
+        yield collection
+
+
+def precision_and_map(collection: Collection, queries: Batch, y: Array, rescore: str) -> list[float]:
+    """Return P@10 and mAP of all items in the order of a search; ``y`` are their labels, in order of id."""
+    values, places = list[tuple[float, float]](), np.arange(1, len(y) + 1)
+    for start in range(0, len(queries.y), QUERIES_AT_ONCE):
+        X, labels = queries.X[start : start + QUERIES_AT_ONCE], queries.y[start : start + QUERIES_AT_ONCE]
+        for label, ids in zip(labels, collection.search(X, len(y), rescore=rescore).ids, strict=True):
+            relevant = y[np.array(ids) - N_LEARNED] == label
+            values.append((relevant[:10].mean(), (np.cumsum(relevant) / places)[relevant].mean()))
+    return np.mean(values, axis=0).tolist()
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def self_recall(seed: int) -> Measured:
+    for dataset, n_items, bar in (("digits", 1797, 0.98), ("mnist", N_LEARNED, 0.99), ("clinc150", N_LEARNED, 0.97)):
+        (items,), _ = draw(dataset, seed, n_items)
+        ways = {"default": "auto", "codes": None, "cosine": "cosine"}
+        for hasher, orders in ((None, ways), (HROH(32), {"codes of HROH(32)": None})):
+            with filled(items, hasher=hasher) as collection:
+                for name, rescore in orders.items():
+                    blocks = [items.X[start : start + 1000] for start in range(0, n_items, 1000)]
+                    found = [ids for block in blocks for ids in collection.search(block, rescore=rescore).ids]
+                    own = mean(float(id in ids) for id, ids in enumerate(found))
+                    returned = len({id for ids in found for id in ids}) / n_items
+                    at_least = f"at least {bar:g}" if name == "default" else "-"
+                    yield f"{dataset}, {name}", "items found by their own vector", at_least, own
+                    yield f"{dataset}, {name}", "items ever found", at_least, returned
+
+
+def ranking(seed: int) -> Measured:
+    for dataset in DATASETS:
+        for is_open in (False, True):
+            (learned, items, queries), _ = draw(dataset, seed, N_LEARNED, N_ITEMS, N_QUERIES, is_open=is_open)
+            what = f"{dataset}, {'a quarter of the classes never learned' if is_open else 'all classes learned'}"
+            with filled(learned, items.X) as collection:
+                collection.delete(range(N_LEARNED))
+                ids, codes, encoder = collection.codes_and_encoder()
+                assert encoder is not None
+                hamming = Ranking(encoder.encode(queries.X), queries.y, codes, items.y[np.array(ids) - N_LEARNED])
+                values = {
+                    "cosine": precision_and_map(collection, queries, items.y, "cosine"),
+                    "codes": (hamming.precision_at(10), hamming.mean_average_precision()),
+                    "learned": precision_and_map(collection, queries, items.y, "learned"),
+                }
+                found = collection.search(queries.X, 10, rescore="learned").ids
+            for name, both in values.items():
+                for meaning, value, others in zip(
+                    ("P@10", "mAP"), both, zip(*values.values(), strict=True), strict=True
+                ):
+                    yield f"{what}, {name}", meaning, "-", value
+                    if name == "learned":
+                        yield (
+                            what,
+                            f"{meaning}, learned less the better of the others",
+                            "at least -.005",
+                            value - max(others[:2]),
+                        )
+            relevant = items.y[np.array(found) - N_LEARNED] == queries.y[:, np.newaxis]
+            yield f"{what}, learned, k=10", "P@10", "-", float(relevant.mean())
+
+
+def cost(seed: int) -> Measured:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((100_000, 384), np.float32)
+    y, queries = rng.integers(150, size=N_LEARNED), rng.standard_normal((100, 384), np.float32)
+    with filled(Batch(X[:N_LEARNED], y), X[N_LEARNED:]) as collection, threadpool_limits(1):
+        ways = {
+            rescore: lambda rescore=rescore: [collection.search(query, rescore=rescore) for query in queries]
+            for rescore in ("learned", "cosine", None)
+        }
+        seconds = interleaved(ways, rounds=5)
+    for rescore, bar in (("learned", "at most 3"), ("cosine", "-")):
+        for slow, plain in zip(seconds[rescore], seconds[None], strict=True):
+            yield f"100000 x 384, 150 classes, {rescore}", "ms per query more than by codes", bar, 10 * (slow - plain)
+    for plain in seconds[None]:
+        yield "100000 x 384, 150 classes, codes", "ms per query", "-", 10 * plain
+
+
+def classify(seed: int) -> Measured:
+    for dataset in DATASETS:
+        (learned, new), _ = draw(dataset, seed, N_LEARNED, N_ITEMS)
+        with filled(learned) as collection:
+            for promise in PROMISES:
+                error, coverage = error_and_coverage(collection, new, promise)
+                yield (
+                    f"{dataset}, {100 * promise:g} % promised",
+                    "error of labels given / promise",
+                    "0.7 to 1.3",
+                    error / promise,
+                )
+                yield f"{dataset}, {100 * promise:g} % promised", "rows that get a label", "-", coverage
+        (learned, new), unknown = draw(dataset, seed, N_LEARNED, N_ITEMS, is_open=True)
+        what, is_known = f"{dataset}, a quarter of the classes unknown", ~np.isin(new.y, unknown)
+        with filled(learned) as collection:
+            assert collection.encoder is not None
+            scores = collection.encoder.class_scores(new.X)
+            yield what, "AUROC of the largest score", "-", roc_auc_score(is_known, scores.max(axis=1))
+            for promise in PROMISES:
+                error, coverage = error_and_coverage(collection, new, promise, float(1.0 - is_known.mean()))
+                bar = "at most 1.5" if dataset in ("clinc150", "mnist") else "-"
+                yield f"{what}, {100 * promise:g} % promised", "error of labels given / promise", bar, error / promise
+                yield f"{what}, {100 * promise:g} % promised", "rows of known classes that get a label", "-", coverage
+
+
+def error_and_coverage(
+    collection: Collection, new: Batch, promise: float, unknown_share: float = 0.0
+) -> tuple[float, float]:
+    """Return the share of wrong labels among those given, and the share of rows of known classes that get one."""
+    decisions = collection.classify(new.X, max_error=promise, unknown_share=unknown_share, n_neighbours=0)
+    assert isinstance(decisions, list)
+    labels = np.array([-1 if each.label is None else each.label for each in decisions])
+    given = labels >= 0
+    n_known = (1.0 - unknown_share) * len(labels)
+    return float((labels != new.y)[given].mean()) if given.any() else 0.0, float(given.sum() / n_known)
+
+
+def suspects(seed: int) -> Measured:
+    for dataset in DATASETS[:3]:
+        (items,), _ = draw(dataset, seed, N_LEARNED)
+        rng, n_classes = np.random.default_rng(seed), items.y.max() + 1
+        unit = items.X / np.linalg.norm(items.X, axis=1, keepdims=True)
+        near = np.argsort(-(unit @ unit.T) + 9.0 * np.eye(N_LEARNED, dtype=np.float32), axis=1)[:, :10]
+        for share in (0.02, 0.1, 0.2):
+            wrong = np.zeros(N_LEARNED, bool)
+            wrong[rng.choice(N_LEARNED, int(share * N_LEARNED), replace=False)] = True
+            y = np.where(wrong, (items.y + rng.integers(1, n_classes, N_LEARNED)) % n_classes, items.y)
+            what = f"{dataset}, {100 * share:g} % of the labels wrong"
+            with filled(Batch(items.X, y)) as collection:
+                found, hasher = collection.suspects(int(wrong.sum())), collection.hasher
+            assert isinstance(hasher, HROH)
+            precision = float(wrong[[each.id for each in found]].sum() / wrong.sum())
+            yield f"{what}, suspects", "precision at their number", "-", precision
+            without = hasher.leave_one_out(items.X, y)
+            own = without[np.arange(N_LEARNED), np.searchsorted(hasher.classes_, y)]
+            yield f"{what}, leave one out", "AUROC", "-", roc_auc_score(wrong, without.max(axis=1) - own)
+            votes = (y[near] != y[:, np.newaxis]).mean(axis=1)
+            yield f"{what}, vote of the 10 nearest", "precision at their number", "-", precision_of(votes, wrong)
+            yield f"{what}, vote of the 10 nearest", "AUROC", "-", roc_auc_score(wrong, votes)
+            if find_spec("cleanlab") is not None and dataset == "clinc150":
+                from cleanlab.rank import get_label_quality_scores
+
+                chances = cross_val_predict(LogisticRegression(C=100.0), unit, y, cv=3, method="predict_proba")
+                quality = get_label_quality_scores(y, chances)
+                name = f"{what}, cleanlab, logistic regression"
+                yield name, "precision at their number", "-", precision_of(-quality, wrong)
+                yield name, "AUROC", "-", roc_auc_score(wrong, -quality)
+
+
+def precision_of(scores: Array, wrong: Array) -> float:
+    """Return the precision at the number of wrong rows, the expected value where scores are equal."""
+    n_wrong = int(wrong.sum())
+    limit = np.sort(scores)[-n_wrong]
+    above, equal = scores > limit, scores == limit
+    return float((wrong[above].sum() + wrong[equal].mean() * (n_wrong - above.sum())) / n_wrong)
+
+
+def review(seed: int) -> Measured:
+    (items, new), _ = draw("clinc150", seed, N_LEARNED, 5000)
+    steps, accuracies = (300, 600, 1000, 1500, 2000, 3000), dict[str, list[float]]()
+    for by in ("random", "uncertain", "unknown", "diverse"):
+        known = np.random.default_rng(seed).permutation(N_LEARNED)[: steps[0]].tolist()
+        labels = [int(label) if id in set(known) else None for id, label in enumerate(items.y)]
+        with TemporaryDirectory() as folder, Collection.open(f"{folder}/items.oh", None, "manual") as collection:
+            collection.upsert(range(N_LEARNED), items.X, labels)
+            for n_labels in steps:
+                if n_labels > len(known):
+                    n_more, is_left = n_labels - len(known), ~np.isin(np.arange(N_LEARNED), known)
+                    if by == "random":
+                        chosen = np.random.default_rng(n_labels).permutation(np.flatnonzero(is_left))[:n_more].tolist()
+                    else:
+                        chosen = [each.id for each in collection.review(n_more, by=by)]
+                    collection.update(chosen, labels=items.y[chosen])
+                    known += chosen
+                collection.refresh()
+                assert collection.encoder is not None and collection.encoder.classes is not None
+                classes = np.array(collection.encoder.classes)
+                right = classes[collection.encoder.class_scores(new.X).argmax(axis=1)] == new.y
+                accuracies.setdefault(by, []).append(float(right.mean()))
+                yield f"clinc150, {by}, {n_labels} labels", "accuracy", "-", accuracies[by][-1]
+    for by in ("uncertain", "unknown", "diverse"):
+        needed = np.interp(accuracies["random"][-1], accuracies[by], steps)
+        yield f"clinc150, labels for the accuracy of {steps[-1]} random ones", f"{by} / random", "-", needed / steps[-1]
+
+
+def link(seed: int) -> Measured:
+    (linked, items, queries), _ = draw("clinc150", seed, N_LEARNED, N_ITEMS, N_QUERIES)
+    rng = np.random.default_rng(seed)
+    first, second = rng.integers(N_LEARNED, size=(2, 3_000_000))
+    pairs = np.stack([first, second], axis=1)[(linked.y[first] == linked.y[second]) & (first != second)]
+    for n_pairs in (0, 1000, 10_000):
+        with TemporaryDirectory() as folder, Collection.open(f"{folder}/items.oh", None, "manual") as collection:
+            collection.upsert(range(N_LEARNED), linked.X)
+            groups = DisjointSet(range(N_LEARNED))
+            for one, other in pairs[:n_pairs].tolist():
+                groups.merge(one, other)
+            for group in groups.subsets():  # as if pair after pair
+                if len(group) > 1:
+                    collection.link(sorted(group))
+            collection.upsert(range(N_LEARNED, N_LEARNED + N_ITEMS), items.X)
+            collection.refresh()
+            collection.delete(range(N_LEARNED))
+            _, value = precision_and_map(collection, queries, items.y, "learned" if n_pairs else "cosine")
+            yield f"clinc150, {n_pairs} pairs" if n_pairs else "clinc150, cosine", "mAP", "-", value
+    with filled(linked, items.X) as collection:
+        collection.delete(range(N_LEARNED))
+        yield f"clinc150, {N_LEARNED} labels", "mAP", "-", precision_and_map(collection, queries, items.y, "learned")[1]
+
+
+PARTS: dict[str, Callable[[int], Measured]] = {
+    part.__name__: part for part in (self_recall, ranking, cost, classify, suspects, review, link)
+}
+
+
+def run(only: str | None = None) -> list[Row]:
+    """Measure all parts, or one."""
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for name in PARTS if only is None else [only]:
+        for seed in SEEDS:
+            for what, meaning, bar, value in PARTS[name](seed):
+                values.setdefault((f"{name}, {what}", meaning, bar), []).append(float(value))
+    return [Row(what, mean(v), min(v), max(v), meaning, bar) for (what, meaning, bar), v in values.items()]
