@@ -1123,7 +1123,8 @@ class Collection:
         def search() -> SearchResult:
             queries = self._queries(vectors)
             measure = None if queries.generation is None else measure_of(rescore, queries.generation.encoder)
-            request = SearchRequest(k if measure is None else n_candidates(k), asymmetric=asymmetric)
+            n_found = k if measure is None else n_candidates(k)
+            request = SearchRequest(n_found, asymmetric=asymmetric, scored=measure == "learned")
             found = self._finder.find(queries, among, request, parts)
             if measure is not None:
                 found = self._finder.rescored(found, queries, measure, k)

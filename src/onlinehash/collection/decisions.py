@@ -32,6 +32,7 @@ N_ALTERNATIVES = 5
 _ROWS_PER_READ = 1024
 _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
 _HELD_OUT_SHARE = 0.25  # of the classes
+_NEIGHBOURS_PER_WANTED = 5  # that are found, since some have another label
 _POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
 
 
@@ -148,13 +149,15 @@ def decide(
 
 
 def _supporting(collection: Collection, vectors: Any, labels: Sequence[Label], k: int) -> list[list[Id]]:
-    """Return the ids of the nearest items of every row that have its label."""
-    near: list[list[Id]] = [[] for _ in labels]
-    if k:
-        for label in dict.fromkeys(labels):
-            rows = [row for row, each in enumerate(labels) if each == label]
-            for row, ids in zip(rows, collection.search(vectors[rows], k, labels=label, wait=False).ids, strict=True):
-                near[row] = list(ids)
+    """Return the ids of the nearest items of every row that have its label, if they are among the nearest of all."""
+    if not k:
+        return [[] for _ in labels]
+    found = collection.search(vectors, _NEIGHBOURS_PER_WANTED * k, include=["labels"], wait=False)
+    assert found.labels is not None
+    near = list[list[Id]]()
+    for label, ids, known in zip(labels, found.ids, found.labels, strict=True):
+        own = (label == some or (isinstance(some, tuple) and label in some) for some in known)
+        near.append([id for id, is_own in zip(ids, own, strict=True) if is_own][:k])
     return near
 
 

@@ -22,7 +22,7 @@ from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
 from onlinehash.encoders.calibration import ClassLists
 from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
-from onlinehash.types import SearchResult
+from onlinehash.types import Features, SearchResult
 
 _log = logging.getLogger(__name__)
 _ROWS_PER_READ = 1000
@@ -44,6 +44,7 @@ class Found(NamedTuple):
     hits: list[Hits]
     ids: list[list[Any]]
     labels: list[list[str | None]]
+    scores: Features | None  # of the queries, with the class lists of the items, for the learned order
     lists: list[ClassLists]
     seq: int
     generation: Generation | None
@@ -156,16 +157,22 @@ class Finder:
         generation, searcher = queries.generation, self._searcher
         if generation is None:
             nothing = [Hits(np.empty(0, np.int64), np.empty(0))] * len(queries.vectors)
-            return Found(nothing, [[] for _ in nothing], [[] for _ in nothing], [], searcher.head.seq, None)
-        codes = generation.encode(queries.vectors, asymmetric=request.asymmetric)
+            return Found(nothing, [[] for _ in nothing], [[] for _ in nothing], None, [], searcher.head.seq, None)
+        scores = None
+        if request.scored and not request.asymmetric:
+            codes, scores = generation.encode_and_score(queries.vectors)
+        else:
+            codes = generation.encode(queries.vectors, asymmetric=request.asymmetric)
+            if request.scored:
+                scores = generation.encoder.class_scores(queries.vectors)
         with self._in_one_state(among) as allowed:
             hits = searcher.search(generation, codes, allowed, request)
             ids = [searcher.catalogue.ids(seqs) for seqs, _ in hits]
             labels: list[list[str | None]] = []
             if "labels" in parts:
                 labels = [searcher.catalogue.label_texts(seqs) for seqs, _ in hits]
-            lists = [searcher.catalogue.class_lists(seqs) for seqs, _ in hits] if generation.has_lists else []
-            return Found(hits, ids, labels, lists, searcher.head.seq, generation)
+            lists = [searcher.catalogue.class_lists(seqs) for seqs, _ in hits] if request.scored else []
+            return Found(hits, ids, labels, scores, lists, searcher.head.seq, generation)
 
     def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
         """Return the k nearest of what was found, by stored vectors or by what was learned; ties by their codes."""
@@ -173,10 +180,9 @@ class Finder:
         if generation is None:
             return found
         encoder, hits, orders = generation.encoder, list[Hits](), list[list[int]]()
-        scores = encoder.class_scores(queries.vectors) if measure == "learned" else None
         for row, (query, (seqs, _)) in enumerate(zip(queries.vectors, found.hits, strict=True)):
             rows = np.array([vectors[seq] for seq in seqs.tolist()])
-            learned = (None, None) if scores is None else (scores[row], found.lists[row])
+            learned = (None, None) if found.scores is None else (found.scores[row], found.lists[row])
             order, distances = ranked(encoder, measure, query, learned[0], rows, learned[1], k)
             orders.append(order.tolist())
             hits.append(Hits(seqs[order], distances))

@@ -241,6 +241,7 @@ class SearchRequest(NamedTuple):
     radius: int | None = None
     asymmetric: bool = False
     max_results: int | None = None
+    scored: bool = False  # whether the learned order is wanted
 
 
 class Searcher:
