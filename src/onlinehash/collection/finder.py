@@ -176,12 +176,12 @@ class Finder:
 
     def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
         """Return the k nearest of what was found, by stored vectors or by what was learned; ties by their codes."""
-        vectors, generation = self._vectors(found), found.generation
+        (places, vectors), generation = self._vectors(found), found.generation
         if generation is None:
             return found
         encoder, hits, orders = generation.encoder, list[Hits](), list[list[int]]()
         for row, (query, (seqs, _)) in enumerate(zip(queries.vectors, found.hits, strict=True)):
-            rows = np.array([vectors[seq] for seq in seqs.tolist()])
+            rows = vectors[list(map(places.__getitem__, seqs.tolist()))]
             learned = (None, None) if found.scores is None else (found.scores[row], found.lists[row])
             order, distances = ranked(encoder, measure, query, learned[0], rows, learned[1], k)
             orders.append(order.tolist())
@@ -199,21 +199,21 @@ class Finder:
             payloads = self._payloads(found, max_payload_bytes)
             included["payload"] = [[payloads[seq] for seq in seqs.tolist()] for seqs, _ in found.hits]
         if "vectors" in parts:
-            vectors = self._vectors(found)
-            nothing = np.empty((0, self._settings.get("n_features", 0)), self._settings["vector_dtype"])
-            rows = ([vectors[seq] for seq in seqs.tolist()] for seqs, _ in found.hits)
-            included["vectors"] = [np.array(some) if some else nothing for some in rows]
+            places, vectors = self._vectors(found)
+            included["vectors"] = [vectors[[places[seq] for seq in seqs.tolist()]] for seqs, _ in found.hits]
         distances = [distances.tolist() for _, distances in found.hits]
         version = None if found.generation is None else found.generation.encoder.version
         return SearchResult(found.ids, distances, version, found.seq, **included, staleness=self._searcher.staleness)
 
-    def _vectors(self, found: Found) -> dict[int, NDArray[Any]]:
-        """Return the vectors of what was found, by sequence number."""
+    def _vectors(self, found: Found) -> tuple[dict[int, int], NDArray[Any]]:
+        """Return the vectors of what was found, and where they are, by sequence number."""
         seqs = _distinct(found)
+        if not seqs:
+            return {}, np.empty((0, self._settings.get("n_features", 0)), self._settings["vector_dtype"])
         with self._store.snapshot():
             self._demand_step(found)
             rows = self._store.vectors(seqs, self._settings["vector_dtype"])
-        return dict(zip(seqs, rows, strict=True))
+        return {seq: place for place, seq in enumerate(seqs)}, rows
 
     def _payloads(self, found: Found, max_bytes: int | None) -> dict[int, Any]:
         """Return the payloads of what was found, by sequence number."""
