@@ -21,8 +21,8 @@ def wrong_bits(n_classes: int, sharpness: float) -> float:
     words = rng.choice(np.array([-1, 1], np.int8), (n_classes, N_BITS))
     own = rng.integers(0, n_classes, N_ROWS)
     scores = np.eye(n_classes)[own] + NOISE * rng.standard_normal((N_ROWS, n_classes))
-    values = Encoder(np.eye(n_classes), codewords=words, sharpness=sharpness).project(scores) if sharpness else None
-    return float(((scores @ words if values is None else values) * words[own] < 0).mean())
+    values = Encoder(np.eye(n_classes), codewords=words, sharpness=sharpness).project(scores)
+    return float((values * words[own] < 0).mean())
 
 
 def figure() -> str:

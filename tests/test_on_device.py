@@ -123,6 +123,26 @@ def test_weights_several_labels_and_rows_without_one_count_as_on_the_host(put, d
         assert (there.n_samples_seen_, there.n_unlabelled_) == (here.n_samples_seen_, here.n_unlabelled_)
 
 
+@pytest.mark.parametrize("balance", [1.0, 0.5])
+@pytest.mark.parametrize("lists", [False, True])
+def test_classes_are_scored_and_rows_left_out_as_on_the_host(put, data, balance, lists):
+    X, y = data[0][:700], data[1][:700]
+    labels = [[int(label), (int(label) + 1) % 10][: 1 + i % 2] for i, label in enumerate(y)] if lists else y
+    here = HROH(12, n_components=48, balance=balance, random_state=0).partial_fit(X, labels)
+    there = HROH(**here.get_params()).partial_fit(put(X), labels)
+    expected = here.leave_one_out(X, labels)
+    for rows in (X, put(X)):
+        without, scores = there.leave_one_out(rows, labels), there.decision_function(rows)
+        assert isinstance(without, np.ndarray)
+        assert isinstance(scores, np.ndarray)
+        assert np.allclose(without, expected, atol=1e-8)
+        assert np.allclose(scores, here.decision_function(X), atol=1e-8)
+        assert np.array_equal(there.predict(rows), here.predict(X))
+    codes, scores = there.snapshot().encode_and_score(put(X))
+    assert is_on_device(codes)
+    assert np.allclose(to_host(scores), here.decision_function(X), atol=1e-8)
+
+
 def test_a_hasher_moves_to_the_device_of_its_rows_and_stays_there(put, data, tmp_path):
     X, y = data
     hasher = HROH(12, n_components=48, random_state=0).partial_fit(X[:500], y[:500])

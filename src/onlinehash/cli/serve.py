@@ -131,7 +131,6 @@ def run(
         app = create_app(collections, limits=limits, keys=keys, root_path=root_path.rstrip("/"), media=media)
         n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
         held = "" if folder is None else f" in {counted(len(collections), 'collection')}"
-        note(f"Serving {counted(n_items, 'item')}{held} on {url} (Ctrl-C stops)")
         _log_to_stderr(access_log)
         server.run(
             app,
@@ -141,6 +140,7 @@ def run(
             certfile=certfile,
             keyfile=keyfile,
             trusted_proxies=trusted_proxies,
+            announce=lambda: note(f"Serving {counted(n_items, 'item')}{held} on {url} (Ctrl-C stops)"),
         )
 
 

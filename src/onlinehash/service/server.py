@@ -92,6 +92,7 @@ def run(
     certfile: Path | None = None,
     keyfile: Path | None = None,
     trusted_proxies: str = "",
+    announce: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish running requests.
 
@@ -106,6 +107,8 @@ def run(
         Certificate and private key for TLS.
     trusted_proxies : str
         Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas.
+    announce : callable, optional
+        Called when signals are handled, and requests are about to be.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
 
@@ -121,6 +124,7 @@ def run(
     if read_keys is not None and hasattr(signal, "SIGHUP"):
         handlers[signal.SIGHUP] = read_again
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    announce()
     options = {
         "ssl_certfile": certfile,
         "ssl_keyfile": None if keyfile is None else str(keyfile),
