@@ -77,6 +77,7 @@ class Learner:
             self.learn(np.array([vector for _, vector in changed]), [text for text, _ in changed], unlearn=True)
         if new.any():
             self.learn(vectors[new], [text for text, is_new in zip(labels, new, strict=True) if is_new])
+        self._count(vectors[~new].nbytes)
 
     @property
     def version(self) -> int:
@@ -95,7 +96,11 @@ class Learner:
             self.hasher._unlearn_learned(rows, targets_of(labelled))
         elif len(rows):
             self.hasher.partial_fit(rows, targets_of(labelled) if self.hasher.supervised else None)
-        self._n_unsaved_bytes += vectors.nbytes
+        self._count(vectors.nbytes)
+
+    def _count(self, n_bytes: int) -> None:
+        """Note what the stream keeps until the next state is written."""
+        self._n_unsaved_bytes += n_bytes
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
         self.is_due = self._n_unsaved_bytes > wanted
 
