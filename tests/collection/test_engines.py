@@ -47,15 +47,15 @@ def same_answers(collection, queries, *, exact=True):
 
 def same_answers_to_one(collection, query, *, exact):
     if exact:
-        assert pairs(collection.search(query, 30)) == ranking(collection, query)[:30]
+        assert pairs(collection.search(query, 30, rescore=None)) == ranking(collection, query)[:30]
         some = list(collection)[::3]
         among = ranking(collection, query, lambda item, some=set(some): item.id in some)
-        assert pairs(collection.search(query, 20, ids=some)) == among[:20]
+        assert pairs(collection.search(query, 20, rescore=None, ids=some)) == among[:20]
         labelled = ranking(collection, query, lambda item: item.labels == 2)
-        assert pairs(collection.search(query, 20, labels=2)) == labelled[:20]
+        assert pairs(collection.search(query, 20, rescore=None, labels=2)) == labelled[:20]
         near = [pair for pair in ranking(collection, query) if pair[0] <= 3]
         assert pairs(collection.range_search(query, 3)) == near
-    found = collection.search(query, 20)
+    found = collection.search(query, 20, rescore=None)
     code, codes = (collection.encoder.encode(rows) for rows in (query[None], stored(collection, found.ids)))
     assert found.distances == hamming_distances(code, codes)[0].tolist()
     assert (found.version, found.sequence) == (collection.encoder.version, collection.sequence)

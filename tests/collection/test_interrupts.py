@@ -63,9 +63,9 @@ def demand_exact(items):
     """Demand that searches are those of brute force, with a filter and without."""
     vectors = WIDER if items.n_features == 9 else X
     for query in vectors[[0, 150]]:
-        assert pairs(items.search(query, 300)) == ranking(items, query)
+        assert pairs(items.search(query, 300, rescore=None)) == ranking(items, query)
         small = ranking(items, query, lambda item: isinstance(item.payload, dict) and item.payload["a"] < 20)
-        assert pairs(items.search(query, 300, where={"a": {"$lt": 20}})) == small
+        assert pairs(items.search(query, 300, rescore=None, where={"a": {"$lt": 20}})) == small
 
 
 def demand_whole(items, path, expected, change=True):

@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from tests.collection.brute import by_distance, pairs
 
 from onlinehash import HCOH, Collection, hamming_distances
 from onlinehash.collection import generations
@@ -110,10 +111,7 @@ def check_codes(collection):
     rebuilt = collection.encoder.encode(np.array([item.vectors for item in items]))
     assert np.array_equal(codes, rebuilt)
     distances = hamming_distances(collection.encoder.encode(VECTORS[:1]), rebuilt)[0]
-    hits = collection.search(VECTORS[0], N_IDS)
-    assert list(zip(hits.distances, hits.ids, strict=True)) == [
-        (distances[row], ids[row]) for row in np.argsort(distances, kind="stable")
-    ]
+    assert pairs(collection.search(VECTORS[0], N_IDS)) == by_distance(collection, distances.tolist(), ids)
 
 
 def warm_up(place):

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tests.collection.brute import by_distance, pairs
 
 from onlinehash import HCOH, Collection, Embedder, hamming_distances
 from onlinehash.collection import migration
@@ -120,10 +121,7 @@ def check(items):
     assert sorted(ids) == list(stored)
     assert np.array_equal(codes, [codes_of[id] for id in ids])
     distances = hamming_distances(items.encoder.encode(EMBEDDERS[items.embedder](["5"])), codes)[0]
-    order = np.argsort(distances, kind="stable")
-    found = items.search("5", k=N_IDS)
-    assert found.distances == distances[order].tolist()
-    assert found.ids == [ids[row] for row in order]
+    assert pairs(items.search("5", k=N_IDS)) == by_distance(items, distances.tolist(), ids)
 
 
 def main(folder, n_kills, store=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.thorough import times
 
-from onlinehash import HCOH, LSH, Collection
+from onlinehash import HCOH, HROH, LSH, Collection
 from onlinehash.exceptions import FileFormatError, OnlineHashError
 
 pytestmark = pytest.mark.slow
@@ -14,15 +14,18 @@ pytestmark = pytest.mark.slow
 N_FLIPS = times(40, 250)  # of each kind of ids
 X = np.random.default_rng(0).normal(size=(260, 12)).astype(np.float32)
 QUERIES = X[:3]
-KINDS = {"int": lambda i: 7 * i - 300, "str": "item {}".format}
+KINDS = {
+    "int": (lambda i: 7 * i - 300, HCOH(n_bits=20, random_state=0)),
+    "str": ("item {}".format, HROH(n_bits=20, n_components=16, random_state=0)),
+}
 
 
-def build(path, id):
+def build(path, id, hasher):
     """Write a collection that has everything: labels, payloads, items replaced and deleted, several generations."""
     labels = [None if i % 11 == 0 else [i % 4, 9] if i % 7 == 0 else i % 4 for i in range(260)]
     payload = [{"title": f"number {i}"} if i % 3 else None for i in range(260)]
     ids = [id(i) for i in range(260)]
-    with Collection.open(path, HCOH(n_bits=20, random_state=0), "manual") as collection:
+    with Collection.open(path, hasher, "manual") as collection:
         collection.upsert(ids[:120], X[:120], labels[:120], payload[:120])
         collection.refresh()
         collection.upsert(ids[120:260], X[120:], labels[120:], payload[120:], checkpoint={"offset": 7})
@@ -81,8 +84,8 @@ def change(collection, ids):
 class Flipped:
     """A file, what it tells while it is whole, and what it tells with a bit flipped."""
 
-    def __init__(self, path, id):
-        self.path, self.ids = path, build(path, id)
+    def __init__(self, path, id, hasher):
+        self.path, self.ids = path, build(path, id, hasher)
         self.whole = path.read_bytes()
         with Collection.open(path, readonly=True) as collection:
             self.answers = list(answers(collection, self.ids))
@@ -108,7 +111,7 @@ class Flipped:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_flipped_bit_changes_no_answer_without_an_error(tmp_path, kind):
-    file, rng, n_noticed = Flipped(tmp_path / "items.oh", KINDS[kind]), random.Random(kind), 0
+    file, rng, n_noticed = Flipped(tmp_path / "items.oh", *KINDS[kind]), random.Random(kind), 0
     for i in range(N_FLIPS):
         errors = file.errors(rng.randrange(len(file.whole)), rng.randrange(8), writing=i % 10 == 0)
         assert all(isinstance(error, FileFormatError) for error in errors), errors

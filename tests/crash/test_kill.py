@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and
 
 
 def run_program(name, *arguments):
-    program = [sys.executable, Path(__file__).with_name(name), *arguments]
-    run = subprocess.run(program, capture_output=True, text=True, check=False)
+    program = [sys.executable, "-m", f"tests.crash.{name}", *arguments]
+    run = subprocess.run(program, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert not run.returncode, run.stderr
     return json.loads(run.stdout)
 
 
 def test_a_killed_writer_loses_nothing(tmp_path):
-    told = run_program("killing.py", tmp_path, "add,update,delete,refresh", str(N_KILLS))
+    told = run_program("killing", tmp_path, "add,update,delete,refresh", str(N_KILLS))
     assert min(each["acknowledged"] for each in told.values()) > N_KILLS // 2
     assert told["refresh"]["cut_off"]
 
@@ -35,14 +35,14 @@ def server():
 
 
 def test_a_killed_writer_loses_nothing_in_postgres(tmp_path, server):
-    told = run_program("killing.py", tmp_path, "any", str(N_KILLS_IN_POSTGRES), server.url)
+    told = run_program("killing", tmp_path, "any", str(N_KILLS_IN_POSTGRES), server.url)
     assert told["any"]["acknowledged"] > N_KILLS_IN_POSTGRES // 2
 
 
 def test_a_killed_migration_loses_nothing(tmp_path):
-    told = run_program("migrating.py", tmp_path, "6")
+    told = run_program("migrating", tmp_path, "6")
     assert told["changes"] and told["cut_off"]
 
 
 def test_a_killed_migration_loses_nothing_in_postgres(tmp_path, server):
-    assert run_program("migrating.py", tmp_path, "3", server.url)["cut_off"]
+    assert run_program("migrating", tmp_path, "3", server.url)["cut_off"]

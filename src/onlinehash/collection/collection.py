@@ -153,7 +153,7 @@ class Collection:
             check_choice("vector_dtype", vector_dtype, ("float32", "float16"))
         engine = open_engine(search or "memory", Path(path).stem)
         try:
-            kept = open_store(path, store, readonly=readonly, create=not readonly)
+            kept = open_store(path, store, readonly=readonly)
         except BaseException:
             engine.close()
             raise
@@ -367,7 +367,8 @@ class Collection:
     ) -> None:
         """Insert items, or replace those with the same ids; learn from them and make them searchable.
 
-        The call is applied as a whole, durably, or not at all.
+        The call is applied as a whole, durably, or not at all. HROH unlearns what is replaced, and items that have not
+        changed are not learned again; other hashers learn from all items given.
 
         Parameters
         ----------
@@ -413,7 +414,7 @@ class Collection:
         documents: Any = None,
         checkpoint: Mapping[str, Any] | None = None,
     ) -> None:
-        """Change what is given of existing items; the hasher learns from them again if vectors or labels are given.
+        """Change what is given of existing items; the hasher learns from what has changed, as in :meth:`upsert`.
 
         Parameters
         ----------
@@ -472,7 +473,7 @@ class Collection:
             What to do about unknown ids; if it raises, nothing is deleted.
         unlearn : bool, default=False
             Unlearn them too, exactly, which HROH can and others refuse. The codes of the other items do not change
-            until the next refresh. What was learned from versions of an item that were replaced since stays.
+            until the next refresh.
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
@@ -509,11 +510,11 @@ class Collection:
 
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""
+        self._is_touched = True
         replaced, old = self._store.seqs(batch.ids), dict[Any, Any]()
         if replaced and learner.replaces:
             rows = self._store.rows(list(replaced.values()), self._settings["vector_dtype"])
             old = {id: (labels, vector) for id, labels, vector in rows}
-        self._is_touched = True
         try:
             if old:
                 learner.replace(batch, old)
@@ -655,10 +656,10 @@ class Collection:
         """Change a label of items and of the hasher."""
         with self._changing() as learner:
             counts, hasher = self.label_counts(), learner.hasher
-            (new,) = inputs.label_texts(to, 1, True, self.label_type)
-            if label not in counts or label is None:
+            label, to = (inputs.check_label(each, self.label_type) for each in (label, to))
+            if label not in counts:
                 raise InvalidInputError(f"No item has the label {label!r}.")
-            if label == to or new is None:
+            if label == to:
                 raise InvalidInputError(f"{to!r} is not another label than {label!r}.")
             if (to in counts) != is_known:
                 there, way = ("No item has", "rename_label") if is_known else ("Items have", "merge_labels")
@@ -860,8 +861,10 @@ class Collection:
         seed : int, default=0
         """
         self._catch_up()
-        catalogue = self._searcher.catalogue
-        return catalogue.ids(catalogue.sample(check_non_negative_int("n_items", n_items), seed))
+        check_non_negative_int("n_items", n_items)
+        with self._searcher.reading():
+            catalogue = self._searcher.catalogue
+            return catalogue.ids(catalogue.sample(n_items, seed))
 
     def get(self, ids: Any) -> list[Item]:
         """Return items by id, in that order.

@@ -82,10 +82,6 @@ def _without_themselves(
 
 def held_out_probabilities(collection: Collection, encoder: Encoder) -> NDArray[np.float32]:
     """Return the probabilities that rows of classes never learned get, by unlearning some classes on a copy."""
-    hasher = collection.hasher
-    assert isinstance(hasher, HROH) and encoder.classes is not None
-    if not hasher._can_unlearn:
-        raise InvalidInputError("unknown_share needs a hasher that can unlearn: HROH with decay=1 and no running mean.")
     counts = {label: n for label, n in collection.label_counts().items() if label is not None}
     order = np.random.default_rng(0).permutation(len(counts)).tolist()
     wanted, chosen, n_rows = max(1, int(_HELD_OUT_SHARE * len(counts))), list[Label](), 0
@@ -97,12 +93,23 @@ def held_out_probabilities(collection: Collection, encoder: Encoder) -> NDArray[
         raise InvalidInputError("unknown_share needs at least two labels: one of them is left out on trial.")
     with collection._searcher.reading():
         seqs = collection._searcher.catalogue.having(chosen)
+    hasher = _hasher_of(collection)
+    if not hasher._can_unlearn:
+        raise InvalidInputError("unknown_share needs a hasher that can unlearn: HROH with decay=1 and no running mean.")
     rows = list(read_rows(collection, seqs))
     for _, vectors, texts in rows:
         hasher._unlearn_learned(vectors, targets_of(texts))
     without, temperature = hasher.snapshot(), encoder.calibration.temperature
     parts = [softmax(without.class_scores(vectors), temperature).max(axis=1) for _, vectors, _ in rows]
-    return np.concatenate(parts).astype(np.float32)
+    return np.concatenate([np.empty(0), *parts]).astype(np.float32)
+
+
+def _hasher_of(collection: Collection) -> HROH:
+    """Return a copy of the hasher, which has learned all items that were listed before and are still there."""
+    hasher = collection.hasher
+    if not isinstance(hasher, HROH):
+        raise InvalidInputError(f"{hasher!r} has no scores of classes, so it cannot decide; HROH has.")
+    return hasher
 
 
 # ---------------------------------------------------------------------- decisions
@@ -164,14 +171,13 @@ def _supporting(collection: Collection, vectors: Any, labels: Sequence[Label], k
 def find_suspects(collection: Collection, n: int, labels: Any, progress: Progress) -> list[Suspect]:
     """Return the items whose labels the other items contradict most."""
     check_positive_int("n", n)
-    encoder, hasher = scoring_encoder(collection), collection.hasher
-    assert isinstance(hasher, HROH)
-    encoder = replace(encoder, classes=tuple(hasher.snapshot().classes or ()))  # of all that was learned
-    classes = encoder.classes or ()
-    found = list[Suspect]()
+    encoder, found = scoring_encoder(collection), list[Suspect]()
     with collection._searcher.reading():
         catalogue = collection._searcher.catalogue
         seqs = catalogue.with_labels() if labels is None else catalogue.having(labels)
+    hasher = _hasher_of(collection)
+    classes = tuple(hasher.snapshot().classes or ())  # of all that was learned
+    encoder = replace(encoder, classes=classes)
     for ids, vectors, texts in read_rows(collection, seqs, progress=progress):
         scores, own = _without_themselves(hasher, encoder, vectors, texts)
         other = scores.copy()

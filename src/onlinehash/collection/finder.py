@@ -290,10 +290,12 @@ class Finder:
 
     def ordered(self, cursor: Cursor, among: SearchFilter) -> list[tuple[int, Any]]:
         """Return sequence numbers and ids of all items that pass the filters and follow a cursor, in its order."""
-        seqs = self.seqs(among)
-        if self._store.head().seq != self._searcher.head.seq:
-            raise OutOfStep
-        rows = list(zip(seqs.tolist(), self._searcher.catalogue.ids(seqs), strict=True))
+        with self._in_one_state(among) as allowed:
+            if self._store.head().seq != self._searcher.head.seq:
+                raise OutOfStep
+            catalogue = self._searcher.catalogue
+            seqs = catalogue.all_seqs() if allowed is None else allowed
+            rows = list(zip(seqs.tolist(), catalogue.ids(seqs), strict=True))
         if cursor.order == "id":
             rows.sort(key=itemgetter(1))
         key = itemgetter(1 if cursor.order == "id" else 0)

@@ -230,8 +230,9 @@ class Refresher:
         except NotLearnedError:
             return True
         except OnlineHashError:
-            if collection._get_learner() is learner:
-                raise
+            with collection._changes:  # other vectors may be about to be taken into use
+                if collection._get_learner() is learner:
+                    raise
             return False
         finally:
             self.is_building = False

@@ -298,6 +298,13 @@ def search_filter(labels: Any, ids: Iterable[Id] | None, where: Any, settings: M
     )
 
 
+def check_label(label: Any, label_type: str | None) -> Label:
+    """Return one label, of the type of those of the collection."""
+    if isinstance(label, (list, tuple)):
+        raise InvalidLabelsError(f"{label!r} is not one label.")
+    return _wanted_labels(label, label_type)[0]
+
+
 def _wanted_labels(labels: Any, label_type: str | None) -> list[Label]:
     """Return the labels to filter by: one, or several of which an item has any."""
     if getattr(labels, "ndim", None) == 0:

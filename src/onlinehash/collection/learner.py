@@ -71,6 +71,7 @@ class Learner:
         rows = np.flatnonzero(is_new)
         if len(rows):
             self.learn(batch.vectors[rows], [batch.labels[row] for row in rows])
+        self._count(batch.vectors[~is_new].nbytes)
 
     @property
     def version(self) -> int:
@@ -89,7 +90,11 @@ class Learner:
             self.hasher._unlearn_learned(rows, targets_of(labelled))
         elif len(rows):
             self.hasher.partial_fit(rows, targets_of(labelled) if self.hasher.supervised else None)
-        self._n_unsaved_bytes += vectors.nbytes
+        self._count(vectors.nbytes)
+
+    def _count(self, n_bytes: int) -> None:
+        """Note what the stream keeps until the next state is written."""
+        self._n_unsaved_bytes += n_bytes
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
         self.is_due = self._n_unsaved_bytes > wanted
 

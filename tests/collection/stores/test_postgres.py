@@ -301,9 +301,8 @@ def test_what_cannot_be_opened_is_told_without_the_password_and_makes_nothing(pl
             Collection.open(name, "hcoh", store=server.url)
     with pytest.raises(InvalidInputError, match=r"store 'oracle' is unknown; use 'postgresql://"):
         Collection.open("items", "hcoh", store="oracle://host/database")
-    for readonly in (False, True):
-        with pytest.raises(DataNotFoundError, match=r"is not there; pass a hasher to Collection.open to create it"):
-            place.open(readonly=readonly)
+    with pytest.raises(DataNotFoundError, match=r"is not there; open it for writing to create it"):
+        place.open(readonly=True)
     assert not server.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", f"onlinehash_{place.name}")
     wrong = ["me:s3cr@et@h/db", "me:s3cr/et@h/db", "me:12/s3cret@h/db", "me:s3cr%zzet@h/db", "me:s3cr#et:@h:x/db"]
     for user in wrong:
@@ -494,8 +493,8 @@ def test_a_connection_lost_in_the_middle_leaves_nothing_half_done(small, server,
     for method in ("put", "delete", "put_codes", "put_state", "put_settings"):
         done = getattr(store, method)
 
-        def lost(*args, done=done):
-            done(*args)
+        def lost(*args, done=done, **kwargs):
+            done(*args, **kwargs)
             cut(server, collection)
 
         with monkeypatch.context() as patch:
@@ -693,7 +692,7 @@ def test_a_schema_that_was_dropped_is_told_and_the_collection_can_be_closed(smal
                 call()
     collection.close()
     with pytest.raises(DataNotFoundError, match="is not there"):
-        place.open()
+        place.open(readonly=True)
     with place.open(HCOH(12, random_state=0), "manual") as again:
         again.upsert(range(40), X, y)
         check(again, X, 40)

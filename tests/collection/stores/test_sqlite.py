@@ -135,15 +135,13 @@ def test_a_store_that_was_just_made_is_whole(path):
 
 
 def test_a_store_is_made_only_where_that_is_wanted(path):
-    for asked in ({"create": False}, {"readonly": True}):
-        with pytest.raises(DataNotFoundError, match="There is no collection"):
-            open_sqlite(path, **asked)
+    with pytest.raises(DataNotFoundError, match="There is no collection"):
+        open_sqlite(path, readonly=True)
     assert not list(path.parent.iterdir())
     path.touch()  # as a temporary file is
-    for readonly in (False, True):
-        with pytest.raises(DataNotFoundError, match="There is no collection in"):
-            Collection.open(path, readonly=readonly)
-    with Collection.open(path, "hcoh") as collection:
+    with pytest.raises(DataNotFoundError, match="There is no collection in"):
+        Collection.open(path, readonly=True)
+    with Collection.open(path) as collection:
         assert len(collection) == 0
 
 

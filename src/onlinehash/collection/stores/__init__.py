@@ -20,10 +20,8 @@ STORES = {
 _NAME = re.compile(r"[A-Za-z0-9_]{1,48}", re.ASCII)
 
 
-def open_store(
-    path: str | os.PathLike[str], store: str | None = None, *, readonly: bool = False, create: bool = True
-) -> SqlStore:
-    """Open the store of a collection.
+def open_store(path: str | os.PathLike[str], store: str | None = None, *, readonly: bool = False) -> SqlStore:
+    """Open the store of a collection; create it if there is none, unless it is ``readonly``.
 
     Parameters
     ----------
@@ -32,8 +30,6 @@ def open_store(
     store : str, optional
         ``"postgresql://..."``. None: one SQLite file.
     readonly : bool, default=False
-    create : bool, default=True
-        Make an empty one if there is none, unless it is ``readonly``.
 
     Examples
     --------
@@ -43,7 +39,7 @@ def open_store(
     it out for a file.
     """
     if store is None:
-        return open_sqlite(Path(path), readonly=readonly, create=create)
+        return open_sqlite(Path(path), readonly=readonly)
     kind = str(store).partition(":")[0]
     found = plugin("onlinehash.stores", kind, STORES)
     if found is None:
@@ -54,5 +50,5 @@ def open_store(
         raise InvalidInputError(
             f"{str(path)!r} is not a name for a collection in {kind}; use at most 48 letters, digits and _."
         )
-    opened: SqlStore = found.load()(str(path), store, readonly=readonly, create=create)
+    opened: SqlStore = found.load()(str(path), store, readonly=readonly)
     return opened

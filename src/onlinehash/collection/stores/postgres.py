@@ -51,9 +51,9 @@ _MEANINGS: dict[str | tuple[str, ...], tuple[type[Exception], str]] = {
 }
 
 
-def open_postgres(name: str, url: str, *, readonly: bool = False, create: bool = True) -> SqlStore:
+def open_postgres(name: str, url: str, *, readonly: bool = False) -> SqlStore:
     """Open the store of a collection in a PostgreSQL database."""
-    return SqlStore(PostgresDatabase(name, url, readonly=readonly, create=create))
+    return SqlStore(PostgresDatabase(name, url, readonly=readonly))
 
 
 class PostgresDatabase(Database):
@@ -68,9 +68,7 @@ class PostgresDatabase(Database):
     url : str
         ``"postgresql://user:password@host:port/database"``.
     readonly : bool
-        Read what another process writes.
-    create : bool
-        Create the schema if there is none.
+        Read what another process writes; otherwise the schema is created if there is none.
 
     Attributes
     ----------
@@ -83,7 +81,7 @@ class PostgresDatabase(Database):
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
     begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
-    def __init__(self, name: str, url: str, *, readonly: bool = False, create: bool = True) -> None:
+    def __init__(self, name: str, url: str, *, readonly: bool = False) -> None:
         super().__init__()
         self._parameters = _parameters(url)
         address = {"host": "localhost", "port": 5432, "dbname": "", **self._parameters}
@@ -93,19 +91,19 @@ class PostgresDatabase(Database):
         self._process, self._writer_pid = os.getpid(), 0  # here, and of the server
         try:
             with self._errors():
-                self._open(create)
+                self._open()
         except BaseException:
             self.close()
             raise
 
     # ------------------------------------------------------------------ the schema
 
-    def _open(self, create: bool) -> None:
+    def _open(self) -> None:
         if not self.readonly:
             self._writer = self._connect_to_write()
         if not self.query("SELECT 1 FROM pg_namespace WHERE nspname = ?", self._schema):
-            if self.readonly or not create:
-                raise DataNotFoundError(f"{self.place} is not there; pass a hasher to Collection.open to create it.")
+            if self.readonly:
+                raise DataNotFoundError(f"{self.place} is not there; open it for writing to create it.")
             with self.transaction():
                 self._create()
         self._check_schema()

@@ -33,7 +33,7 @@ _PAGES_PER_STEP = 1000  # copied by a backup
 _TRANSIENT = [getattr(sqlite3, f"SQLITE_{name}") for name in ("BUSY", "LOCKED", "PROTOCOL", "NOMEM", "INTERRUPT")]
 
 
-def open_sqlite(path: Path, *, readonly: bool = False, create: bool = True) -> SqlStore:
+def open_sqlite(path: Path, *, readonly: bool = False) -> SqlStore:
     """Open the store of a collection in a file.
 
     Examples
@@ -48,8 +48,6 @@ def open_sqlite(path: Path, *, readonly: bool = False, create: bool = True) -> S
     >>> store.close()
     >>> folder.cleanup()
     """
-    if not (create or readonly or path.exists()):
-        raise DataNotFoundError(f"There is no collection {path}; pass a hasher to create it.")
     return SqlStore(SqliteDatabase(path, readonly=readonly))
 
 
@@ -122,7 +120,7 @@ class SqliteDatabase(Database):
         if _FORKED:
             raise StorageError(_FORK_REFUSED)
         if readonly and not self.file.is_file():
-            raise DataNotFoundError(f"There is no collection {path}; create it with Collection.open(path, hasher).")
+            raise DataNotFoundError(f"There is no collection {path}; open it for writing to create it.")
         if not readonly:
             if not self.file.parent.is_dir():
                 raise DataNotFoundError(f"There is no folder {path.parent}; make it first.")
@@ -166,7 +164,7 @@ class SqliteDatabase(Database):
             found = dict(self.query("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
             pages, page_size = self.query("PRAGMA page_count")[0][0], self.query("PRAGMA page_size")[0][0]
         if not application and not found:
-            raise DataNotFoundError(f"There is no collection in {self.place} yet; pass a hasher to create it.")
+            raise DataNotFoundError(f"There is no collection in {self.place} yet; open it for writing to create it.")
         if application != APPLICATION_ID:
             raise FileFormatError(f"{self.place} is a database, but not a collection that onlinehash wrote.")
         if version < SCHEMA:
