@@ -111,9 +111,9 @@ Where = Annotated[
 RescoreOption = Annotated[
     str | None,
     typer.Option(
-        metavar="|".join((*get_args(Rescore), "none")),
-        help="How to order the items whose codes are nearest: by what was learned, by their vectors, or by their codes "
-        "alone; auto is learned where the hasher scores classes, else none.",
+        metavar="RULE",
+        help="How to order the items whose codes are nearest: learned; cosine or l2, by their vectors; none, by their "
+        "codes alone; auto, learned where the hasher scores classes, else none.",
         show_default="auto",
     ),
 ]

@@ -7,17 +7,17 @@ import io
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
 from onlinehash._internal.files import write_bytes
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import TARGET, Target, TargetArgument, check_output
+from onlinehash.cli._files import Target, TargetArgument, check_output
 from onlinehash.cli._screen import note, number, print_json, print_rows, progress_bar
 from onlinehash.exceptions import counted
-from onlinehash.types import ReviewOrder
 
+_IN = "A file, or a database and a name, as in the other commands."
 _ROWS = "Vectors, or documents with --documents: .csv, .jsonl, .parquet, .npy or .npz."
 _OUT = "Write id, label, score, known and alternatives to this .csv file."
 _MAX_ERROR = "Share of wrong labels among those that are given."
@@ -28,7 +28,7 @@ _N = Annotated[int, typer.Option("-n", help="Items at most.")]
 def classify(
     rows: Annotated[Path, typer.Argument(metavar="ROWS", help=_ROWS)],
     *,
-    target: Annotated[Target, typer.Option("--in", metavar="COLLECTION", help=TARGET, parser=Target.parse)],
+    target: Annotated[Target, typer.Option("--in", metavar="COLLECTION", help=_IN, parser=Target.parse)],
     max_error: Annotated[float, typer.Option(help=_MAX_ERROR)] = 0.02,
     unknown_share: Annotated[float, typer.Option(help=_UNKNOWN)] = 0.0,
     id: options.Id = None,
@@ -90,8 +90,9 @@ def review(
     by: Annotated[
         str,
         typer.Option(
-            metavar="|".join(get_args(ReviewOrder)),
-            help="Least certain first; least like what was learned first; or uncertain ones far from each other.",
+            metavar="ORDER",
+            help="uncertain: least certain first; unknown: least like what was learned; diverse: uncertain, and far "
+            "from each other.",
         ),
     ] = "uncertain",
     as_json: options.Json = False,

@@ -109,7 +109,9 @@ def _search(
             raise typer.BadParameter(f"--rescore {rescore} needs --model, and the vectors of items and queries.")
         rescore = None
     measure = None if encoder is None else measure_of(rescore, encoder)
-    queries = encoder.encode_asymmetric(asked.X) if encoder is not None and asymmetric else asked.codes
+    queries: Any = asked.codes
+    if asymmetric and encoder is not None and asked.X is not None:
+        queries = encoder.encode_asymmetric(asked.X)
     found = index.search(queries, k if measure is None else n_candidates(k), asymmetric=asymmetric)
     if measure is None:
         return _listed(found)
