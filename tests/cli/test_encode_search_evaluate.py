@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import FlatIndex, OnlineHasher, load_hasher
+from onlinehash import HROH, Collection, FlatIndex, OnlineHasher, load_hasher
 from onlinehash.metrics import Ranking
 
 
@@ -69,7 +69,7 @@ def test_an_interrupted_command_leaves_the_old_file_and_no_other(run, model, mon
 
 
 def test_search_equals_the_index(run, codes, code_files):
-    index = FlatIndex(32)
+    index = FlatIndex(32, ties="hash")
     index.upsert(codes[0])
     expected = index.search(codes[1], 7)
     ids, distances = found_in(run("search d.npy q.npy -k 7 --json"))
@@ -80,12 +80,35 @@ def test_search_equals_the_index(run, codes, code_files):
 def test_a_model_encodes_features_on_either_side(run, code_files, model):
     expected = found_in(run("search d.npy q.npy --json"))
     for line in ("D.npy Q.npy", "d.npy Q.npy", "D.npy q.npy"):
-        options = f"--model {model} --hamming"
-        assert found_in(run(f"search {line} {options} --json")) == expected
+        for options in ("", "--rescore none"):  # HCOH has no scores of classes
+            assert found_in(run(f"search {line} --model {model} {options} --json")) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"rescore": "l2"}, {"rescore": "cosine", "asymmetric": True}], ids=str)
+def test_files_are_searched_by_the_ranking_rule_of_a_collection(run, folder, split, options):
+    with Collection.open("c.oh", HROH(64, general_bits=32, n_components=64, random_state=0), "manual") as collection:
+        collection.upsert(range(len(split.database.X)), split.database.X, split.database.y)
+        collection.refresh()
+        collection.encoder.save("model.oh")
+        expected = collection.search(split.queries.X, 7, **options)
+    line = " ".join(f"--{name}" + ("" if value is True else f" {value}") for name, value in options.items())
+    ids, distances = found_in(run(f"search D.npy Q.npy --model model.oh -k 7 {line} --json"))
+    same = [len(set(one) & set(other)) / 7 for one, other in zip(ids, expected.ids, strict=True)]
+    assert np.mean(same) > 0.99  # which of several items at one distance are candidates may differ
+    assert [row[0] for row in ids] == [row[0] for row in expected.ids]
+    np.testing.assert_allclose(distances, expected.distances, atol=0.05)
+
+
+def test_a_ranking_that_needs_vectors_says_so(run, code_files, model):
+    assert "needs --model, and the vectors" in run("search d.npy q.npy --rescore cosine", 2).stderr
+    assert "give --model" in run("search d.npy q.npy --asymmetric", 2).stderr
+    assert "has no scores of classes" in run(f"search D.npy Q.npy --model {model} --rescore learned", 1).stderr
+    asymmetric = found_in(run(f"search d.npy Q.npy --model {model} --asymmetric --json"))[1]
+    assert any(distance % 1 for row in asymmetric for distance in row)
 
 
 def test_a_radius_finds_all_within_it(run, codes, code_files):
-    index = FlatIndex(32)
+    index = FlatIndex(32, ties="hash")
     index.upsert(codes[0])
     expected = [matches.ids.tolist() for matches in index.range_search(codes[1], 2)]
     assert found_in(run("search d.npy q.npy --radius 2 --json"))[0] == expected
@@ -96,7 +119,7 @@ def test_found_items_are_written_as_columns(run, codes, code_files):
     assert run("search d.npy q.npy -k 2 --out f.csv").stdout == ""
     table = np.loadtxt("f.csv", int, delimiter=",", skiprows=1)
     assert Path("f.csv").read_text().startswith("query,id,distance\n")
-    index = FlatIndex(32)
+    index = FlatIndex(32, ties="hash")
     index.upsert(codes[0])
     assert table[:, 1].tolist() == index.search(codes[1], 2).ids.ravel().tolist()
 
@@ -116,6 +139,8 @@ def test_evaluate_equals_the_metrics(run, codes, split, model, ties):
     got = json.loads(run(f"evaluate --model {model} --dataset digits {options}").stdout)
     ranking = Ranking(codes[1], split.queries.y, codes[0], split.database.y, ties=ties)
     within = ranking.precision_within(1)
+    found = got.pop("retrievability")
+    assert found["k"] == 10 and 0 < found["self_recall"] <= found["coverage"] <= 1
     assert got == {
         "n_queries": 200,
         "n_items": 1597,
@@ -142,7 +167,9 @@ def test_evaluate_takes_features_codes_or_npz_alike(run, codes, code_files, spli
         run(f"evaluate --queries q.npy --database d.npy {labels}").stdout,
         run(f"evaluate --model {model} --queries Q.npz --database d.npz --json").stdout,
     }
-    assert len(results) == 1
+    measured = [json.loads(result) for result in results]
+    assert {"retrievability" in one for one in measured} == {True, False}  # which needs vectors of the database
+    assert len({json.dumps({**one, "retrievability": None}) for one in measured}) == 1
 
 
 def test_a_ranking_longer_than_the_database_is_named_by_its_true_length(run, model):

@@ -132,20 +132,34 @@ def test_nats_once(run, tmp_path_factory):
 def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
     Path("items.csv").write_text("sku,kind,a,b\n1,hat,1,2\n2,hat,0,1\n3,shoe,4,1\n")
     said = run("ingest items.csv --into items.oh --id sku --labels kind --set n_components=32 --dtype float16").stderr
-    assert "Created items.oh, which learns with HROH(n_components=32, random_state=0).\n" in said
+    assert (
+        "Created items.oh, which learns with HROH(general_bits=32, n_bits=64, n_components=32, random_state=0).\n"
+        in said
+    )
     assert "items.csv: id: sku; labels: kind; vectors: a, b; payload: none\n" in said
     assert said.endswith("Added 3 items, 3 with labels; items.oh holds 3.\n")
     assert holds(3)
     assert "Added 3 items" in run("ingest items.csv --into items.oh --id sku --labels kind").stderr
 
 
-def test_hroh_is_the_method_unless_another_is_chosen(run):
+def test_a_collection_has_the_hasher_of_python_unless_another_is_chosen(run):
     Path("items.jsonl").write_bytes(line(0))
     run("ingest items.jsonl --into items.oh")
     run("collection create other.oh")
-    for path in ("items.oh", "other.oh"):
+    run("collection create short.oh --bits 16")
+    run("collection create named.oh --method hroh")
+    Collection.open("python.oh").close()
+    for path, n_bits, n_general in (
+        ("items.oh", 64, 32),
+        ("other.oh", 64, 32),
+        ("python.oh", 64, 32),
+        ("short.oh", 16, 8),
+        ("named.oh", 32, 0),
+    ):
         with Collection.open(path, readonly=True) as collection:
-            assert (collection.hasher.name, collection.hasher.n_bits) == ("hroh", 32)
+            hasher = collection.hasher
+            assert (hasher.name, hasher.n_bits, hasher.general_bits) == ("hroh", n_bits, n_general)
+    assert "--bits 0 is not positive" in run("collection create none.oh --bits 0", 1).stderr
 
 
 def test_items_that_cannot_be_searched_are_warned_of(run):

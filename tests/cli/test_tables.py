@@ -136,9 +136,10 @@ def test_all_commands_take_tables(run, tables, split, ending):
     run("encode a.oh first.npy --out a.npy")
     run(f"encode b.oh digits.{ending} --out b.npy")
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
-    run(f"search digits.{ending} digits.{ending} --model b.oh -k 1 --out found.csv")
+    run(f"search digits.{ending} digits.{ending} --model b.oh --rescore cosine -k 1 --out found.csv")
     assert Path("found.csv").read_text().startswith("query,id,distance\n0,d0,")
-    found = json.loads(run(f"search digits.{ending} digits.{ending} --model b.oh -k 1 --json").stdout.splitlines()[7])
+    line = f"search digits.{ending} digits.{ending} --model b.oh --rescore cosine -k 1 --json"
+    found = json.loads(run(line).stdout.splitlines()[7])
     assert (found["ids"], round(found["distances"][0], 6)) == (["d7"], 0)
     files = f"--queries digits.{ending} --database digits.{ending}"
     measured = json.loads(run(f"evaluate --model b.oh {files} --json").stdout)
@@ -161,13 +162,13 @@ def test_searches_order_items_of_one_code_by_their_vectors(run, tables):
     assert len(ids["ids"]) == 5
     assert ids["distances"] == sorted(ids["distances"])
     assert all(isinstance(distance, int) for distance in plain["distances"])
-    assert json.loads(run("collection search a.oh --by-id d7 -k 5 --json --rescore cosine").stdout) == ids
+    assert json.loads(run("collection search a.oh --by-id d7 -k 5 --json --rescore learned").stdout) == ids
 
 
 def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
     rng = np.random.default_rng(0)
     np.savez("a.npz", X=rng.normal([5, 5, 0, 0], 0.1, (400, 4)), y=np.zeros(400, int))
-    run("collection create a.oh --method hcoh --bits 8")
+    run("collection create a.oh --bits 8 --set n_components=64")
     run("ingest a.npz --into a.oh")
     by_code, by_vector = (
         json.loads(run(f"collection search a.oh --by-id 399 -k 1 --json {options}").stdout)["ids"]
@@ -175,17 +176,3 @@ def test_an_item_finds_itself_first_among_hundreds_with_its_code(run, folder):
     )
     assert by_code != [399]
     assert by_vector == [399]
-
-
-def test_search_rescores_where_there_are_vectors_and_is_asymmetric_where_there_are_codes(run, folder, model):
-    run(f"encode {model} D.npy --out d.npy")
-    vectors, codes, bits = (
-        [
-            json.loads(line)["distances"]
-            for line in run(f"search {line} --model {model} -k 5 --json").stdout.splitlines()
-        ]
-        for line in ("D.npy Q.npy", "d.npy Q.npy", "d.npy Q.npy --hamming")
-    )
-    assert all(0 <= distance <= 2 for some in vectors for distance in some)
-    assert any(distance % 1 for some in codes for distance in some)
-    assert not any(distance % 1 for some in bits for distance in some)

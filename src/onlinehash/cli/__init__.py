@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onlinehash import __version__
-from onlinehash.cli import collection, experiments, ingest, models, search, serve
+from onlinehash.cli import collection, decisions, experiments, ingest, models, search, serve
 from onlinehash.cli import compile as compile_kernels
 from onlinehash.cli._errors import keep_interrupts, message_of
 from onlinehash.cli._screen import loudness, printable
@@ -31,6 +31,9 @@ _COMMANDS: dict[str, Any] = {  # in the order of the help
     "onnx": models.onnx,
     "search": search.search,
     "evaluate": search.evaluate,
+    "classify": decisions.classify,
+    "suspects": decisions.suspects,
+    "review": decisions.review,
     "reproduce": experiments.reproduce,
     "compare": experiments.compare,
     "datasets": experiments.datasets,

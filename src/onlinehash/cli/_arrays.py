@@ -28,7 +28,7 @@ class Items(NamedTuple):
     codes: Codes
     X: NDArray[Any] | None
     ids: list[Any] | None
-    labels: list[Any] | None
+    labels: Any
 
 
 def check_rows(*paths: Path | None) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from onlinehash._internal.validation import check_choice
 from onlinehash.cli._screen import progress_bar
 from onlinehash.exceptions import UnknownNameError
+from onlinehash.types import Rescore
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Split
@@ -39,6 +41,9 @@ Method = Annotated[
     str | None, typer.Option(help="Name of the hasher, or module:Class of your own.", show_default=_DEFAULT_METHOD)
 ]
 Bits = Annotated[int | None, typer.Option(help="Length of the codes.", show_default="32")]
+NewBits = Annotated[
+    int | None, typer.Option(help="Length of the codes.", show_default="64, half of them general; with --method, 32")
+]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
 ]
@@ -103,15 +108,19 @@ Where = Annotated[
         metavar="JSON", help='Only items whose payload passes, as in \'{"price": {"$lt": 20}}\'.', callback=_parse_where
     ),
 ]
-Rescore = Annotated[
+RescoreOption = Annotated[
     str | None,
     typer.Option(
-        metavar="cosine|l2|none",
-        help="Order the best items by the distance of their vectors, where there are vectors.",
-        show_default="cosine",
+        metavar="RULE",
+        help="How to order the items whose codes are nearest: learned; cosine or l2, by their vectors; none, by their "
+        "codes alone; auto, learned where the hasher scores classes, else none.",
+        show_default="auto",
     ),
 ]
-MIN_RESCORED = 1000  # candidates by code, at least: many items share one code
+Asymmetric = Annotated[
+    bool, typer.Option("--asymmetric", help="Compare the real values of the query with the bits of the codes.")
+]
+Label = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")]
 LABELS = "Column of the labels, by default labels or label, y in a .npz; for .npy, the file of the labels."
 
 
@@ -156,6 +165,33 @@ def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: A
     method = registered(method)
     known = make_hasher(method).get_params(deep=False)
     return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)
+
+
+def collection_hasher(method: str | None, given: dict[str, Any], **defaults: Any) -> OnlineHasher:
+    """Return what a new collection learns with: without a method, the default hasher of a collection."""
+    if method is None:
+        from onlinehash.collection.learner import default_hasher
+
+        usual = default_hasher(given["n_bits"]) if "n_bits" in given else default_hasher()
+        method, given = usual.name, {"n_bits": usual.n_bits, "general_bits": usual.general_bits} | given
+    return hasher_from_options(method, given, **defaults)
+
+
+def rescore_of(text: str | None) -> str | None:
+    """Return how to order items, as :meth:`Collection.search` takes it."""
+    rescore = check_choice("rescore", text or "auto", (*get_args(Rescore), "none"))
+    return None if rescore == "none" else rescore
+
+
+def typed(texts: list[str], kind: str | None) -> list[Any]:
+    """Return ids or labels as the collection has them: integers or text."""
+    if kind != "int":
+        return list(texts)
+    try:
+        return [int(text) for text in texts]
+    except ValueError:
+        wrong = next(text for text in texts if not text.removeprefix("-").isdecimal())
+        raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
 
 
 def columns(vectors: str | None, ignore: list[str] | None, header: bool | None, **others: str | None) -> Columns:

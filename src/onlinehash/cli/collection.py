@@ -12,6 +12,7 @@ import typer
 
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
+    Target,
     TargetArgument,
     check_inputs,
     check_output,
@@ -30,15 +31,14 @@ _QUERIES = (
     "Vectors: .csv, .jsonl, .parquet, .npy or .npz (array X). Or one document, as in "
     '"where is my card?", if the collection has an embedder.'
 )
+_IDS = "Ids of the items."
 _OUT = "Items: .npz, .parquet, .csv, .jsonl. Codes: .faiss; with --codes, also .npz, .parquet."
-_ASYMMETRIC = "Compare the real values of the query with the bits of the codes."
-_Label = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")]
 
 
 def create(
     target: TargetArgument,
     method: options.Method = None,
-    bits: options.Bits = None,
+    bits: options.NewBits = None,
     settings: options.Settings = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
     refresh: options.Refresh = None,
@@ -49,7 +49,7 @@ def create(
     target.check(new=True)
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
-    hasher = options.hasher_from_options(method, options.hasher_parameters(bits, settings), random_state=seed)
+    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings), random_state=seed)
     with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed):
         note(f"Created {target}, which learns with {hasher}.")
 
@@ -61,16 +61,16 @@ def search(
     by_id: Annotated[list[str] | None, typer.Option(metavar="ID", help="A stored item as query; repeatable.")] = None,
     k: options.K = None,
     radius: Annotated[int | None, typer.Option(help="Find all items within this Hamming distance instead.")] = None,
-    label: _Label = None,
+    label: options.Label = None,
     where: options.Where = None,
-    rescore: options.Rescore = None,
-    asymmetric: Annotated[bool, typer.Option("--asymmetric", help=_ASYMMETRIC)] = False,
+    rescore: options.RescoreOption = None,
+    asymmetric: options.Asymmetric = False,
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find the nearest items by their codes, and order the best of them by their vectors.
+    """Find the nearest items by their codes, and order the best of them as Collection.search does.
 
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
@@ -79,32 +79,32 @@ def search(
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
-    if radius is not None and (k is not None or rescore in ("cosine", "l2") or asymmetric):
+    if radius is not None and (k is not None or rescore not in (None, "none") or asymmetric):
         raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
     with target.open(readonly=True) as collection:
         warn_unless_searchable(collection.stats())
         X: Any
         if queries is None:
-            X = np.array([item.vectors for item in collection.get(_typed(by_id or [], collection.id_type))])
+            X = np.array([item.vectors for item in collection.get(options.typed(by_id or [], collection.id_type))])
         elif collection.embedder is not None and not Path(queries).is_file():
             X = [queries]
         else:
             check_rows(Path(queries))
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
-        filters: dict[str, Any] = {"labels": _typed(label, collection.label_type) if label else None, "where": where}
+        labels = options.typed(label, collection.label_type) if label else None
+        filters: dict[str, Any] = {"labels": labels, "where": where}
         with named(queries or "--by-id"):
             if radius is not None:
                 found = list(collection.range_search(X, radius, **filters))
             else:
-                found = _search(
-                    collection, X, 10 if k is None else k, filters, rescore or "cosine", asymmetric=asymmetric
-                )
+                ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
+                found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
         _show(collection, found, as_json=as_json)
 
 
 def delete(
     target: TargetArgument,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help="Ids of the items.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS", help=_IDS)] = None,
     where: options.Where = None,
     ignore_missing: Annotated[bool, typer.Option("--ignore-missing", help="Ignore unknown ids.")] = False,
     unlearn: Annotated[bool, typer.Option("--unlearn", help="Unlearn the items too; needs HROH.")] = False,
@@ -114,12 +114,54 @@ def delete(
         raise typer.BadParameter("give ids or --where, one of the two.")
     with target.open() as collection:
         n_deleted = collection.delete(
-            dict.fromkeys(_typed(ids or [], collection.id_type)).keys() if where is None else None,
+            dict.fromkeys(options.typed(ids or [], collection.id_type)).keys() if where is None else None,
             where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
         )
         note(f"Deleted {counted(n_deleted, 'item')}; {target} holds {len(collection)}.")
+        finish_refresh(collection)
+
+
+def link(target: TargetArgument, ids: Annotated[list[str], typer.Argument(metavar="IDS", help=_IDS)]) -> None:
+    """Say that items belong together: those without a label get that of the others, or a new one."""
+    with target.open() as collection:
+        label = collection.link(options.typed(ids, collection.id_type))
+        note(f"{counted(len(ids), 'item')} and all that they were linked with have the label {label!r}.")
+        finish_refresh(collection)
+
+
+def unlink(target: TargetArgument, ids: Annotated[list[str], typer.Argument(metavar="IDS", help=_IDS)]) -> None:
+    """Take items out of what they were linked with: they have no label then, and it is unlearned."""
+    with target.open() as collection:
+        collection.unlink(options.typed(ids, collection.id_type))
+        note(f"{counted(len(ids), 'item')} of {target}: no label.")
+        finish_refresh(collection)
+
+
+def merge_labels(
+    target: TargetArgument,
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="The label that goes.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="The label of other items that its items get.")],
+) -> None:
+    """Give all items of a label another that other items have; needs HROH."""
+    _relabel(target, "merge_labels", label, into)
+
+
+def rename_label(
+    target: TargetArgument,
+    label: Annotated[str, typer.Argument(metavar="LABEL", help="The label that goes.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="A label that no item has.")],
+) -> None:
+    """Give all items of a label another, which no item has; needs HROH."""
+    _relabel(target, "rename_label", label, to)
+
+
+def _relabel(target: Target, method: str, *labels: str) -> None:
+    with target.open() as collection:
+        old, new = options.typed(list(labels), collection.label_type)
+        n_items = getattr(collection, method)(old, new)
+        note(f"{counted(n_items, 'item')} of {target}: label {new!r} instead of {old!r}.")
         finish_refresh(collection)
 
 
@@ -138,7 +180,7 @@ def items(
         if count:
             print_json(collection.count(where))
             return
-        start = None if after is None else _typed([after], collection.id_type)[0]
+        start = None if after is None else options.typed([after], collection.id_type)[0]
         for item in collection.items(where=where, after=start, limit=limit):
             shown = {"id": item.id, "labels": item.labels, "payload": item.payload}
             print_json(shown | ({"vectors": item.vectors.tolist()} if vectors else {}))
@@ -192,7 +234,7 @@ def export(
     skip_damaged: Annotated[
         bool, typer.Option("--skip-damaged", help="Leave out items that are damaged, and name them.")
     ] = False,
-    label: _Label = None,
+    label: options.Label = None,
     where: options.Where = None,
 ) -> None:
     """Write items to a file that 'onlinehash ingest' reads, or their codes for other programs."""
@@ -208,30 +250,10 @@ def export(
         if as_codes:
             n_items = export_codes(collection, out)
         else:
-            some: dict[str, Any] = {"labels": _typed(label, collection.label_type) if label else None, "where": where}
-            n_items = export_items(collection, out, **some, skip_damaged=skip_damaged, progress=progress)
+            some: dict[str, Any] = {"where": where, "skip_damaged": skip_damaged, "progress": progress}
+            labels = options.typed(label, collection.label_type) if label else None
+            n_items = export_items(collection, out, labels=labels, **some)
     note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
-
-
-def _typed(texts: list[str], kind: str | None) -> list[Any]:
-    """Return ids or labels as the collection has them: integers or text."""
-    if kind != "int":
-        return list(texts)
-    try:
-        return [int(text) for text in texts]
-    except ValueError:
-        wrong = next(text for text in texts if not text.removeprefix("-").isdecimal())
-        raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
-
-
-def _search(
-    collection: Collection, X: Any, k: int, filters: dict[str, Any], rescore: str, *, asymmetric: bool
-) -> list[SearchResult]:
-    """Return k items per query, rescored among ten times as many or more."""
-    if rescore == "none" or k < 1:
-        return list(collection.search(X, k, **filters, asymmetric=asymmetric))
-    found = collection.search(X, max(k, options.MIN_RESCORED // 10), **filters, rescore=rescore, asymmetric=asymmetric)
-    return [SearchResult(some.ids[:k], some.distances[:k]) for some in found]
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
@@ -325,6 +347,7 @@ def migrate(
         note(f"{target} embeds with {collection.embedder}: {counted(len(collection), 'item')}, {width}.")
 
 
-_ALL = (create, search, delete, items, index, refresh, stats, export, check, backup, restore, compact, migrate)
-COMMANDS: dict[str, Any] = {command.__name__: command for command in _ALL}
+_CHANGES = (create, search, delete, link, unlink, merge_labels, rename_label)
+_OTHERS = (items, index, refresh, stats, export, check, backup, restore, compact, migrate)
+COMMANDS: dict[str, Any] = {command.__name__.replace("_", "-"): command for command in _CHANGES + _OTHERS}
 """The commands by name, in the order of the help."""

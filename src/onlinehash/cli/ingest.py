@@ -70,7 +70,7 @@ def ingest(
         bool, typer.Option("--wait/--no-wait", help="Wait until all items are encoded with what was learned.")
     ] = True,
     method: options.Method = None,
-    bits: options.Bits = None,
+    bits: options.NewBits = None,
     settings: options.Settings = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
     refresh: options.Refresh = None,
@@ -154,7 +154,7 @@ def _open(into: Target, method: str | None, given: dict[str, Any], **settings: A
     """Create the collection; or open it, if the options fit its hasher."""
     if not into.exists():
         into.check(new=True)
-        hasher = options.hasher_from_options(method, given, random_state=0)
+        hasher = options.collection_hasher(method, given, random_state=0)
         collection = into.open(hasher, **settings)
         note(f"Created {into}, which learns with {hasher}.")
         return collection

@@ -18,7 +18,7 @@ from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output
 from onlinehash.cli._screen import note, number, print_by_query, print_json, print_rows
 from onlinehash.exceptions import InvalidLabelsError, counted
-from onlinehash.types import Codes, LabelSets, SearchResult
+from onlinehash.types import LabelSets, SearchResult
 
 if TYPE_CHECKING:
     from onlinehash.cli._arrays import Items
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from onlinehash.tables import Columns
 
 _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet."
-_HAMMING = "Order items by the Hamming distance of their codes alone."
+_SELF_K, _SAMPLED_ITEMS = 10, 500  # of the searches for stored items
 _RADIUS = "Find all items within this Hamming distance instead."
 
 
@@ -37,7 +37,8 @@ def search(
     *,
     k: options.K = None,
     radius: Annotated[int | None, typer.Option(help=_RADIUS)] = None,
-    hamming: Annotated[bool, typer.Option("--hamming", help=_HAMMING)] = False,
+    rescore: options.RescoreOption = None,
+    asymmetric: options.Asymmetric = False,
     model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder, to encode vectors.")] = None,
     id: options.Id = None,
     vectors: options.Vectors = None,
@@ -46,17 +47,16 @@ def search(
     out: Annotated[Path | None, typer.Option(help="Write query, id, distance to this .csv file.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Find the nearest items by the Hamming distance of their codes.
+    """Find the nearest items by the Hamming distance of their codes, and order the best as Collection.search does.
 
-    Items of one class often share one code. The best are therefore ordered by the cosine distance of their vectors
-    where both files hold vectors, or by the real values of the query where only the queries are vectors.
+    That needs --model and vectors in both files; where one holds codes, items are ordered by codes alone.
 
     With --model, a file is read as vectors if it has as many columns as the model learned from, else as codes.
     """
     from onlinehash.cli._arrays import check_rows, read_encoder, read_items
 
-    if radius is not None and (k is not None or hamming):
-        raise typer.BadParameter("--radius finds all items within it; leave out -k and --hamming.")
+    if radius is not None and (k is not None or rescore not in (None, "none") or asymmetric):
+        raise typer.BadParameter("--radius finds all items within it; leave out -k, --rescore and --asymmetric.")
     check_positive_int("k", 10 if k is None else k)
     check_non_negative_int("radius", radius or 0)
     if out is not None:
@@ -66,7 +66,8 @@ def search(
     encoder = read_encoder(model) if model is not None else None
     columns = options.columns(vectors, ignore, header, id=id)
     stored, asked = read_items(items, encoder, columns), read_items(queries, encoder, columns)
-    found = _search(stored, asked, encoder, 10 if k is None else k, radius, hamming=hamming)
+    ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
+    found = _search(stored, asked, encoder, 10 if k is None else k, radius, **ranking)
     if stored.ids is not None:
         found = [SearchResult([stored.ids[row] for row in some.ids], some.distances) for some in found]
     if out is not None:
@@ -84,29 +85,50 @@ def search(
 
 
 def _search(
-    items: Items, asked: Items, encoder: Encoder | None, k: int, radius: int | None, *, hamming: bool
+    items: Items,
+    asked: Items,
+    encoder: Encoder | None,
+    k: int,
+    radius: int | None = None,
+    *,
+    rescore: str | None = "auto",
+    asymmetric: bool = False,
 ) -> list[SearchResult]:
-    """Return the nearest rows of each query: by vectors, by the real values of the query, or by codes alone."""
-    from onlinehash.collection.ranking import vector_distances
+    """Return the nearest rows of each query, by the one ranking rule; by codes alone where vectors are missing."""
+    from onlinehash.collection.ranking import measure_of, n_candidates, ranked
     from onlinehash.indexes import FlatIndex
 
-    index = FlatIndex(8 * items.codes.shape[1] if encoder is None else encoder.n_bits)
+    index = FlatIndex(8 * items.codes.shape[1] if encoder is None else encoder.n_bits, ties="hash")
     index.upsert(items.codes)
     if radius is not None:
-        matches: Any = index.range_search(asked.codes, radius)
-    elif hamming or asked.X is None:
-        matches = index.search(asked.codes, k)
-    elif items.X is None:
-        assert encoder is not None
-        matches = index.search(encoder.encode_asymmetric(asked.X), k, asymmetric=True)
-    else:
-        rescored = []
-        for query, some in zip(asked.X, index.search(asked.codes, max(10 * k, options.MIN_RESCORED)), strict=True):
-            distances = vector_distances(query, items.X[some.ids], "cosine")
-            order = np.lexsort((some.ids, distances))[:k]
-            rescored.append(SearchResult(some.ids[order].tolist(), distances[order].tolist()))
-        return rescored
-    return [SearchResult(some.ids.tolist(), some.distances.tolist()) for some in matches]
+        return _listed(index.range_search(asked.codes, radius))
+    if asymmetric and (encoder is None or asked.X is None):
+        raise typer.BadParameter("--asymmetric compares vectors with codes; give --model, and vectors as queries.")
+    if encoder is None or asked.X is None or items.X is None:
+        if rescore not in ("auto", None):
+            raise typer.BadParameter(f"--rescore {rescore} needs --model, and the vectors of items and queries.")
+        rescore = None
+    measure = None if encoder is None else measure_of(rescore, encoder)
+    queries: Any = asked.codes
+    if asymmetric and encoder is not None and asked.X is not None:
+        queries = encoder.encode_asymmetric(asked.X)
+    found = index.search(queries, k if measure is None else n_candidates(k), asymmetric=asymmetric)
+    if measure is None:
+        return _listed(found)
+    assert encoder is not None and asked.X is not None and items.X is not None
+    learned = measure == "learned"
+    scores, rows = encoder.class_scores(asked.X) if learned else None, []
+    for query, some in enumerate(found):
+        vectors = items.X[some.ids]
+        lists = encoder.calibration.class_lists(encoder.class_scores(vectors)) if learned else None
+        own = None if scores is None else scores[query]
+        order, distances = ranked(encoder, measure, asked.X[query], own, vectors, lists, k)
+        rows.append(SearchResult(some.ids[order].tolist(), distances.tolist()))
+    return rows
+
+
+def _listed(found: Any) -> list[SearchResult]:
+    return [SearchResult(some.ids.tolist(), some.distances.tolist()) for some in found]
 
 
 def evaluate(
@@ -133,10 +155,14 @@ def evaluate(
 ) -> None:
     """Measure mAP, mAP@k, Precision@k, Recall@k and precision within a Hamming radius.
 
+    With --model and vectors, also what a search of the database finds of a sample of at most 500 of its items by their
+    own vectors: the share of items that are among their 10 nearest (self-recall), and the share that any of these
+    searches returns (coverage).
+
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
-    from onlinehash.cli._arrays import check_rows, named, read_encoder
+    from onlinehash.cli._arrays import Items, check_rows, named, read_encoder
     from onlinehash.metrics import Ranking
 
     if dataset is not None and (model is None or any((queries, query_labels, database, database_labels))):
@@ -148,26 +174,28 @@ def evaluate(
     check_rows(queries, database)
     split = None if dataset is None else options.load_split(dataset, protocol, seed)
     encoder = read_encoder(model) if model is not None else None
-    sides: list[tuple[Codes, Any]]
+    sides: list[Items]
     if split is not None:
         assert encoder is not None
         with named(str(dataset)):
-            sides = [(encoder.encode(side.X), side.y) for side in (split.queries, split.database)]
+            sides = [Items(encoder.encode(side.X), side.X, None, side.y) for side in (split.queries, split.database)]
         map_at, precision_at = map_at or split.map_at, precision_at or split.precision_at
     else:
         columns = options.columns(vectors, ignore, header)
         both = ((queries, query_labels), (database, database_labels))
         sides = [_read_labelled(path, replace(columns, labels=labels), encoder) for path, labels in both if path]
-    result = _measure(Ranking(*sides[0], *sides[1], ties=ties), map_at or 1000, precision_at or 100, radius)
-    sizes = {"n_queries": len(sides[0][0]), "n_items": len(sides[1][0]), "ties": ties}
+    asked, stored = sides
+    ranking = Ranking(asked.codes, asked.labels, stored.codes, stored.labels, ties=ties)
+    result = _measure(ranking, map_at or 1000, precision_at or 100, radius) | _retrievability(stored, encoder)
+    sizes = {"n_queries": len(asked.codes), "n_items": len(stored.codes), "ties": ties}
     if as_json:
         print_json({**sizes, **json.loads(json.dumps(result), parse_constant=lambda name: None)})  # JSON has no NaN
     else:
         print_rows(("measure", "value"), [*sizes.items(), *_measure_rows(result)])
 
 
-def _read_labelled(path: Path, columns: Columns, encoder: Encoder | None) -> tuple[Codes, list[Any]]:
-    """Return the codes of a file, and their labels."""
+def _read_labelled(path: Path, columns: Columns, encoder: Encoder | None) -> Items:
+    """Return the codes of a file, their labels, and their vectors if it has them."""
     from onlinehash.cli._arrays import read_items
 
     items = read_items(path, encoder, columns)
@@ -181,7 +209,7 @@ def _read_labelled(path: Path, columns: Columns, encoder: Encoder | None) -> tup
         raise InvalidLabelsError(
             f"{path}: y has no label in row {labelled.argmin()}; leave out rows that have no label."
         )
-    return items.codes, items.labels
+    return items
 
 
 def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> dict[str, Any]:
@@ -200,6 +228,20 @@ def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> d
     }
 
 
+def _retrievability(items: Items, encoder: Encoder | None) -> dict[str, Any]:
+    """Return which of a sample of items a search by their own vectors finds; nothing without vectors."""
+    from onlinehash.metrics import coverage, self_recall
+
+    if encoder is None or items.X is None:
+        return {}
+    n_rows = len(items.codes)
+    rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:_SAMPLED_ITEMS])
+    asked = items._replace(codes=items.codes[rows], X=items.X[rows])
+    found = [some.ids for some in _search(items, asked, encoder, _SELF_K)]
+    ids = rows.tolist()
+    return {"retrievability": {"k": _SELF_K, "self_recall": self_recall(ids, found), "coverage": coverage(ids, found)}}
+
+
 def _measure_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     at, precision, within = result["map_at"], result["precision_at"], result["within_radius"]
     values = {
@@ -211,4 +253,7 @@ def _measure_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         f"Precision within radius {within['radius']}": within["precision"],
         "Queries without any item in it": within["empty_rate"],
     }
+    if "retrievability" in result:
+        found = result["retrievability"]
+        values |= {f"Self-recall@{found['k']}": found["self_recall"], f"Coverage@{found['k']}": found["coverage"]}
     return [(name, f"{value:.4f}") for name, value in values.items()]

@@ -173,7 +173,7 @@ def default_hasher(n_bits: int = 64) -> HROH:
     >>> default_hasher().n_bits, default_hasher().general_bits
     (64, 32)
     """
-    return HROH(n_bits, general_bits=n_bits // 2)
+    return HROH(n_bits, general_bits=check_n_bits(n_bits) // 2)
 
 
 def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
