@@ -32,7 +32,7 @@ def test_rows_of_a_file_are_classified_as_by_python(run, split, digits):
     result = run(f"classify new.csv --in {digits} --max-error .05 --output out.csv")
     with Collection.open(digits, readonly=True) as collection:
         expected = collection.classify(split.queries.X[:50].astype(np.float64), max_error=0.05)
-    rows = list(csv.DictReader(Path("out.csv").open()))
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
     assert [row["id"] for row in rows] == [f"n{i}" for i in range(50)]
     assert [row["label"] for row in rows] == ["" if one.label is None else str(one.label) for one in expected]
     assert [float(row["score"]) for row in rows] == pytest.approx([one.score for one in expected])

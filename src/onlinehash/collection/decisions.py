@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -83,12 +84,12 @@ def _without_themselves(
 def held_out_probabilities(collection: Collection, encoder: Encoder) -> NDArray[np.float32]:
     """Return the probabilities that rows of classes never learned get, by unlearning some classes on a copy."""
     counts = {label: n for label, n in collection.label_counts().items() if label is not None}
-    order = np.random.default_rng(0).permutation(len(counts)).tolist()
     wanted, chosen, n_rows = max(1, int(_HELD_OUT_SHARE * len(counts))), list[Label](), 0
-    for label, n in sorted(((list(counts.items())[i]) for i in order), key=lambda each: each[1] > _MAX_HELD_OUT_ROWS):
-        if len(chosen) < wanted and (not chosen or n_rows + n <= _MAX_HELD_OUT_ROWS):
+    for label in random.Random(0).sample(list(counts), len(counts)):
+        if len(chosen) < wanted and n_rows + counts[label] <= _MAX_HELD_OUT_ROWS:
             chosen.append(label)
-            n_rows += n
+            n_rows += counts[label]
+    chosen = chosen or [min(counts, key=counts.__getitem__)]
     if len(chosen) >= len(counts):
         raise InvalidInputError("unknown_share needs at least two labels: one of them is left out on trial.")
     with collection._searcher.reading():
@@ -117,7 +118,8 @@ def _hasher_of(collection: Collection) -> HROH:
 
 def check_share(name: str, value: Any, *, zero: bool = False) -> float:
     """Return a share between 0 and 1, or 0 where that is allowed."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < 1.0 or value + zero <= 0.0:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not (0.0 < value < 1.0 or (zero and value == 0.0)):
         raise InvalidInputError(f"{name}={value!r} is not a number between 0 and 1{', or 0' if zero else ''}.")
     return float(value)
 
