@@ -31,7 +31,7 @@ ROWS_TO_CALIBRATE = 4096
 N_ALTERNATIVES = 5
 _ROWS_PER_READ = 1024
 _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
-_HELD_OUT_SHARE = 0.25  # of the classes
+_N_TRIALS = 4  # of the same number of classes each
 _POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
 
 
@@ -78,27 +78,34 @@ def _without_themselves(
 
 
 def held_out_probabilities(collection: Collection, encoder: Encoder) -> NDArray[np.float32]:
-    """Return the probabilities that rows of classes never learned get, by unlearning some classes on a copy."""
-    hasher = collection.hasher
-    assert isinstance(hasher, HROH) and encoder.classes is not None
-    if not hasher._can_unlearn:
-        raise InvalidInputError("unknown_share needs a hasher that can unlearn: HROH with decay=1 and no running mean.")
+    """Return the probabilities that rows of classes never learned get, by unlearning classes on copies, some at a time.
+
+    How often rows of a class are accepted differs much between classes, so each has its turn.
+    """
     counts = {label: n for label, n in collection.label_counts().items() if label is not None}
+    if len(counts) < 2:
+        raise InvalidInputError("unknown_share needs at least two labels: one of them is left out on trial.")
     order = np.random.default_rng(0).permutation(len(counts)).tolist()
-    wanted, chosen, n_rows = max(1, int(_HELD_OUT_SHARE * len(counts))), list[Label](), 0
+    chosen, n_rows = list[Label](), 0
     for label, n in sorted(((list(counts.items())[i]) for i in order), key=lambda each: each[1] > _MAX_HELD_OUT_ROWS):
-        if len(chosen) < wanted and (not chosen or n_rows + n <= _MAX_HELD_OUT_ROWS):
+        if not chosen or n_rows + n <= _MAX_HELD_OUT_ROWS:
             chosen.append(label)
             n_rows += n
-    if len(chosen) >= len(counts):
-        raise InvalidInputError("unknown_share needs at least two labels: one of them is left out on trial.")
-    with collection._searcher.reading():
-        seqs = collection._searcher.catalogue.having(chosen)
-    rows = list(read_rows(collection, seqs))
-    for _, vectors, texts in rows:
-        hasher._unlearn_learned(vectors, targets_of(texts))
-    without, temperature = hasher.snapshot(), encoder.calibration.temperature
-    parts = [softmax(without.class_scores(vectors), temperature).max(axis=1) for _, vectors, _ in rows]
+    temperature, parts = encoder.calibration.temperature, list[NDArray[Any]]()
+    for left_out in (chosen[start::_N_TRIALS] for start in range(min(_N_TRIALS, len(chosen)))):
+        hasher = collection.hasher
+        assert isinstance(hasher, HROH)
+        if not hasher._can_unlearn:
+            raise InvalidInputError(
+                "unknown_share needs a hasher that can unlearn: HROH with decay=1 and no running mean."
+            )
+        with collection._searcher.reading():
+            seqs = collection._searcher.catalogue.having(left_out)
+        rows = list(read_rows(collection, seqs))
+        for _, vectors, texts in rows:
+            hasher._unlearn_learned(vectors, targets_of(texts))
+        without = hasher.snapshot()
+        parts += [softmax(without.class_scores(vectors), temperature).max(axis=1) for _, vectors, _ in rows]
     return np.concatenate(parts).astype(np.float32)
 
 
