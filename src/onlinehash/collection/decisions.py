@@ -32,7 +32,8 @@ ROWS_TO_CALIBRATE = 4096
 N_ALTERNATIVES = 5
 _ROWS_PER_READ = 1024
 _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
-_HELD_OUT_SHARE = 0.25  # of the classes
+_MIN_CLASSES = 3  # so that two are left in a trial
+_N_TRIALS = 4  # of the same number of classes each
 _NEIGHBOURS_PER_WANTED = 5  # that are found, since some have another label
 _POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
 
@@ -82,27 +83,32 @@ def _without_themselves(
 
 
 def held_out_probabilities(collection: Collection, encoder: Encoder) -> NDArray[np.float32]:
-    """Return the probabilities that rows of classes never learned get, by unlearning some classes on a copy."""
+    """Return the probabilities that rows of classes never learned get, by unlearning classes on copies, some at a time.
+
+    How often rows of a class are accepted differs much between classes, so each has its turn.
+    """
     counts = {label: n for label, n in collection.label_counts().items() if label is not None}
-    wanted, chosen, n_rows = max(1, int(_HELD_OUT_SHARE * len(counts))), list[Label](), 0
+    if len(counts) < _MIN_CLASSES:
+        raise InvalidInputError(f"unknown_share needs at least {_MIN_CLASSES} labels: some are left out on trial.")
+    chosen, n_rows = list[Label](), 0
     for label in random.Random(0).sample(list(counts), len(counts)):
-        if len(chosen) < wanted and n_rows + counts[label] <= _MAX_HELD_OUT_ROWS:
+        if n_rows + counts[label] <= _MAX_HELD_OUT_ROWS:
             chosen.append(label)
             n_rows += counts[label]
     chosen = chosen or [min(counts, key=counts.__getitem__)]
-    if len(chosen) >= len(counts):
-        raise InvalidInputError("unknown_share needs at least two labels: one of them is left out on trial.")
-    with collection._searcher.reading():
-        seqs = collection._searcher.catalogue.having(chosen)
-    hasher = _hasher_of(collection)
-    if not hasher._can_unlearn:
-        raise InvalidInputError("unknown_share needs a hasher that can unlearn: HROH with decay=1 and no running mean.")
-    rows = list(read_rows(collection, seqs))
-    for _, vectors, texts in rows:
-        hasher._unlearn_learned(vectors, targets_of(texts))
-    without, temperature = hasher.snapshot(), encoder.calibration.temperature
-    parts = [softmax(without.class_scores(vectors), temperature).max(axis=1) for _, vectors, _ in rows]
-    return np.concatenate([np.empty(0), *parts]).astype(np.float32)
+    temperature, parts = encoder.calibration.temperature, [np.empty(0)]
+    for start in range(min(_N_TRIALS, len(chosen))):
+        with collection._searcher.reading():
+            seqs = collection._searcher.catalogue.having(chosen[start::_N_TRIALS])
+        hasher = _hasher_of(collection)
+        if not hasher._can_unlearn:
+            raise InvalidInputError("unknown_share needs HROH with decay=1 and no running mean, which can unlearn.")
+        rows = list(read_rows(collection, seqs))
+        for _, vectors, texts in rows:
+            hasher._unlearn_learned(vectors, targets_of(texts))
+        without = hasher.snapshot()
+        parts += [softmax(without.class_scores(vectors), temperature).max(axis=1) for _, vectors, _ in rows]
+    return np.concatenate(parts).astype(np.float32)
 
 
 def _hasher_of(collection: Collection) -> HROH:
