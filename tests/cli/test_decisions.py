@@ -41,7 +41,7 @@ def test_rows_of_a_file_are_classified_as_by_python(run, split, digits):
         label for label, _ in expected[0].alternatives
     ]
     n_open = sum(one.label is None for one in expected)
-    assert "new.csv: id: id; labels: none; vectors: x0, x1, x2" in result.stderr
+    assert "new.csv: id: id; labels: none; vectors: x0 to x63 (64 columns)" in result.stderr
     assert f"{50 - n_open} rows got a label; {n_open} left to a person.\n" in result.stderr
     assert result.stdout == ""
     shown = run(f"classify new.csv --in {digits} --max-error .05").stdout.splitlines()
@@ -59,7 +59,7 @@ def test_documents_are_classified_by_their_text(run, folder):
     Path("new.jsonl").write_text('{"text": "I lost my card"}\n{"text": "give me a refund"}\n')
     lines = run("classify new.jsonl --in tickets.oh --documents text --max-error .2 --json").stdout.splitlines()
     best = [json.loads(line)["alternatives"][0][0] for line in lines]
-    assert best[0] in ("card", "card") and [json.loads(line)["id"] for line in lines] == [0, 1]
+    assert best[0] == "card" and [json.loads(line)["id"] for line in lines] == [0, 1]
 
 
 def test_wrong_labels_and_what_to_label_next_are_listed(run, digits):

@@ -114,6 +114,9 @@ def test_quality_codewords_and_encoders_are_shown(visit, sentences):
     first.get_by_role("img").hover()
     expect(codewords).to_contain_text(re.compile(r"bit \d+: the codeword has [01], [\d.]+ % of \d+ items have 1"))
     assert section(page, "History of the encoder").get_by_role("row").count() >= 2
+    found = section(page, "Do items find themselves?")
+    expect(found.get_by_role("status")).to_contain_text("500 items, drawn at random, were searched for")
+    expect(found.locator("dd")).to_contain_text(["100 %", "100 %"])
     facts = section(page, "The collection")
     expect(facts.locator("dd")).to_contain_text(["600", "600", "600", "HROH", "32", "16"])
 

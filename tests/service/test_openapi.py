@@ -29,7 +29,7 @@ CHECKS = [
     response_schema_conformance,
     unsupported_method,
 ]
-N_ROUTES = 33
+N_ROUTES = 41
 
 
 @schemathesis.serializer(NPY["content-type"])

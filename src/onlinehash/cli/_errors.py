@@ -12,7 +12,7 @@ from typing import Any
 from onlinehash.exceptions import OnlineHashError
 
 _OTHER_NAMES = {"n_bits": "bits", "vector_dtype": "dtype", "random_state": "seed"}
-_PARAMETER = re.compile(r"\w+\([^()]*\)|(?<![\w.'-])([a-z_]{2,}|k)=(True|False)?(?=([^\s.,;)])?)")
+_PARAMETER = re.compile(r"\w+\([^()]*\)|(?<![\w.'-])([a-z_]{2,}|[kn])=(True|False)?(?=([^\s.,;)])?)")
 
 
 def message_of(error: Exception, params: Iterable[Any]) -> str:

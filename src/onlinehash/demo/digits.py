@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from onlinehash.collection import Collection
+from onlinehash.collection.learner import default_hasher
 from onlinehash.datasets import load_dataset
 from onlinehash.demo.run import IMAGE, N_COMPONENTS
-from onlinehash.hashers import HROH
 
 _BATCH = 100  # items per upsert, some of which measure the quality before they are learned from
 
@@ -33,7 +33,7 @@ def open_digits() -> Iterator[Collection]:
     """
     data = load_dataset("digits")
     X, y = data.X, data.y
-    hasher = HROH(n_components=N_COMPONENTS, random_state=0)
+    hasher = default_hasher().set_params(n_components=N_COMPONENTS, random_state=0)
     with (
         TemporaryDirectory(prefix="onlinehash") as folder,
         Collection.open(Path(folder) / "digits.oh", hasher) as collection,

@@ -18,6 +18,8 @@ export class InsightView {
     this.map = new ItemMap(app);
     this.codewords = new Codewords(app);
     this.facts = html("dl", { class: "facts" });
+    this.found = html("dl", { class: "facts" });
+    this.foundSays = html("p", { class: "hint", role: "status" });
     this.encoders = html("tbody");
     this.noEncoders = html("p", { class: "hint" });
     this.history = html("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Encoders, newest first" },
@@ -26,6 +28,8 @@ export class InsightView {
       this.quality.element,
       html("section", { class: "card", "aria-labelledby": "facts-title" },
         html("div", { class: "head" }, html("h2", { id: "facts-title" }, "The ", app.explain("collection"))), this.facts, this.freshness.element),
+      html("section", { class: "card", "aria-labelledby": "found-title" },
+        html("div", { class: "head" }, html("h2", { id: "found-title" }, "Do items find themselves?")), this.foundSays, this.found),
       this.map.element,
       this.labels.element,
       html("section", { class: "card", "aria-labelledby": "encoders-title" },
@@ -36,7 +40,7 @@ export class InsightView {
   }
 
   async show() {
-    this.seen = this.pictured = null;
+    this.seen = this.pictured = this.measured = null;
     await this.update(this.app.stats);
   }
 
@@ -60,11 +64,23 @@ export class InsightView {
     if (this.drawing || this.pictured?.now === now || isRecent) return;
     this.drawing = true;
     try {
-      await Promise.all([this.map.update(), this.codewords.update()]);
+      await Promise.all([this.map.update(), this.codewords.update(), this.measure(stats)]);
       this.pictured = { now, at, generation: stats.generation };
     } finally {
       this.drawing = false;
     }
+  }
+
+  // Searches for hundreds of items: once per generation of codes.
+  async measure({ generation }) {
+    if (this.measured === generation) return;
+    const { n_queries: n, k, self_recall: own, coverage } = await this.app.ask("GET", "/retrievability");
+    this.measured = generation;
+    this.foundSays.textContent = n
+      ? `${count(n)} items, drawn at random, were searched for by their own vectors, each for the ${k} nearest.`
+      : "Nothing to search for yet.";
+    const facts = n ? [[this.app.explain("self-recall", "found by their own vector"), own], [this.app.explain("coverage", "returned by any of the searches"), coverage]] : [];
+    this.found.replaceChildren(...facts.map(([name, share]) => html("div", {}, html("dt", {}, name), html("dd", {}, percent(share)))));
   }
 
   async readHistory() {
@@ -107,6 +123,7 @@ export class InsightView {
   }
 }
 
+const percent = (share) => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)} %`;
 const state = ({ sequence, generation, n_items: nItems, n_learned: nLearned }) => [sequence, generation, nItems, nLearned].join();
 
 export function bytes(n) {

@@ -19,9 +19,9 @@ export async function fetchItem(app, text) {
 
 // A query is { item } of a stored item, { vector }, { text } or { image }; options are k, compare, labels and where.
 export async function findNeighbours(app, query, options) {
-  const { compare = "bits", ...body } = options;
+  const { compare = "auto", ...body } = options;
   if (compare === "asymmetric") body.asymmetric = true;
-  if (["cosine", "l2"].includes(compare)) body.rescore = compare;
+  if (compare !== "auto") body.rescore = ["cosine", "l2"].includes(compare) ? compare : null;
   for (let tries = 0; ; tries++) {
     const answer = await search(app, query, body);
     if (answer.version === null) return { hits: [], others: [], version: null };

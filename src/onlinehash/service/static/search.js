@@ -8,7 +8,7 @@ import { fetchItem, findNeighbours } from "./lookups.js";
 import { Results } from "./results.js";
 import { numbersIn, readNpy } from "./vectors.js";
 
-const COMPARISONS = { bits: "bits with bits", asymmetric: "real numbers with bits", cosine: "bits, then cosine", l2: "bits, then Euclidean" };
+const COMPARISONS = { auto: "as learned", bits: "bits with bits", asymmetric: "real numbers with bits", cosine: "bits, then cosine", l2: "bits, then Euclidean" };
 const HINTS = { id: "The id of a stored item", vector: "Numbers, separated by commas or spaces", text: "Describe what you look for" };
 
 export class SearchView {
@@ -82,7 +82,7 @@ export class SearchView {
     this.fileName.textContent = stats.embeds === "image" ? "Image or .npy" : "File (.npy)";
     this.filters.read(query);
     this.k.value = query.get("k") ?? "10";
-    this.compare.value = query.get("compare") ?? "bits";
+    this.compare.value = query.get("compare") ?? "auto";
     this.layout.value = query.get("as") ?? "rows";
     for (const one of [this.k, this.compare, this.layout]) if (one.selectedIndex < 0) one.selectedIndex = 0;
     this.say();
@@ -122,7 +122,7 @@ export class SearchView {
     if (query?.item && !query.isFirst) params.set("id", query.item.id);
     if (query?.text !== undefined) params.set("text", query.text);
     if (this.k.value !== "10") params.set("k", this.k.value);
-    if (this.compare.value !== "bits") params.set("compare", this.compare.value);
+    if (this.compare.value !== "auto") params.set("compare", this.compare.value);
     if (this.layout.value !== "rows") params.set("as", this.layout.value);
     this.filters.write(params);
     return params.size ? `#/search?${params}` : "#/search";
