@@ -171,6 +171,7 @@ def test_queries_are_ids_vectors_files_and_texts(visit, shelf, tmp_path):
     box.fill("7")
     page.keyboard.press("Enter")
     expect(said).to_have_text("item 7")
+    page.get_by_label("Compare").select_option("l2")  # items of one class share one code
     box.fill(str(X[9].tolist()))
     page.keyboard.press("Enter")
     expect(said).to_have_text("your vector")
