@@ -245,7 +245,7 @@ def test_features_may_be_stored_in_half_precision(place, data):
 def test_creating_needs_a_folder_and_the_right_to_write(path, data):
     with pytest.raises(DataNotFoundError, match="There is no folder"):
         Collection.open(path.parent / "nowhere" / "items.oh", "hcoh")
-    with pytest.raises(DataNotFoundError, match="no collection .*; open it for writing to create it"):
+    with pytest.raises(DataNotFoundError, match=r"no collection .*; open it for writing to create it"):
         Collection.open(path, readonly=True)
     with pytest.raises(UnknownNameError):
         Collection.open(path, "hchoh")
