@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", default=Path(__file__).with_name("tickets.csv"), help="columns text and intent")
     parser.add_argument("--embed", default="char_ngrams:256", help="embedder of the tickets")
     given = parser.parse_args(arguments)
-    with open(given.table, newline="") as file:
+    with Path(given.table).open(newline="") as file:
         rows = list(csv.DictReader(file))
     part = np.random.default_rng(0).permutation(len(rows)) % N_PARTS
 
