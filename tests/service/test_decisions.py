@@ -241,3 +241,14 @@ def test_retrievability_is_measured_on_a_sample(digits):
     assert (found["n_queries"], found["k"]) == (500, 10)
     assert found["self_recall"] > 0.99  # an item with the same vector comes first
     assert found["self_recall"] <= found["coverage"] <= 1
+
+
+def test_work_that_nobody_waits_for_ends(digits):
+    collection, _ = digits
+
+    def stop(done, total):
+        raise InterruptedError
+
+    for read in (collection.suspects, collection.review):
+        with pytest.raises(InterruptedError):
+            read(progress=stop)
