@@ -113,13 +113,13 @@ def test_expecting_unknown_labels_accepts_less(tmp_path, digits):
 
 @pytest.mark.parametrize("max_error", [0, 0.0, 1, 1.0, 2, -0.1, "x", True, None, float("nan")])
 def test_a_max_error_that_is_no_share_is_refused(collection, digits, max_error):
-    with pytest.raises(InvalidInputError, match="max_error=.* is not a number between 0 and 1"):
+    with pytest.raises(InvalidInputError, match=r"max_error=.* is not a number between 0 and 1"):
         collection.classify(digits[0][0], max_error=max_error)
 
 
 @pytest.mark.parametrize("share", [-1, 1, 1.5, "x", True, None, float("nan")])
 def test_an_unknown_share_that_is_no_share_is_refused(collection, digits, share):
-    with pytest.raises(InvalidInputError, match="unknown_share=.* is not a number between 0 and 1, or 0"):
+    with pytest.raises(InvalidInputError, match=r"unknown_share=.* is not a number between 0 and 1, or 0"):
         collection.classify(digits[0][0], unknown_share=share)
 
 
