@@ -29,6 +29,11 @@ Y = np.arange(200) % 4
 CALLS = {
     "upsert": lambda items: items.upsert([3, 100, 101], X[50:53], [1, None, 2], [{"a": 1}] * 3, checkpoint={"n": 1}),
     "update": lambda items: items.update([4, 5], X[60:62], labels=[3, None]),
+    "replacing all": lambda items: items.upsert(range(N_ITEMS), X[:N_ITEMS], (Y[:N_ITEMS] + 1) % 4),
+    "link": lambda items: items.link([4, 50, 51], checkpoint={"n": 3}),
+    "unlink": lambda items: items.unlink([4, 5]),
+    "merge labels": lambda items: items.merge_labels(1, 2),
+    "rename a label": lambda items: items.rename_label(1, 7),
     "update of payloads": lambda items: items.update([4, 5], payload=[{"a": 1}, None], checkpoint={"n": 2}),
     "delete": lambda items: items.delete([1, 2, 38]),
     "delete by a filter": lambda items: items.delete(where={"a": {"$lt": 5}}),
@@ -50,6 +55,7 @@ def template(tmp_path_factory):
         payload = [{"a": i} for i in range(N_ITEMS)]
         items.upsert(range(30), X[:30], Y[:30], payload[:30])
         items.upsert(range(30, N_ITEMS), X[30:N_ITEMS], Y[30:N_ITEMS], payload[30:])
+        items.upsert([50, 51], X[198:])  # without labels
     return path
 
 

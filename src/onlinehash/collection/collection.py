@@ -631,7 +631,8 @@ class Collection:
     def merge_labels(self, label: Label, into: Label, *, checkpoint: Mapping[str, Any] | None = None) -> int:
         """Give all items of a label another that other items have, and return their number.
 
-        The hasher then knows one class instead of two, exactly as if it had learned them so.
+        The hasher then knows one class instead of two, exactly as if it had learned them so; only the strength of its
+        regularisation differs where items had both labels.
 
         Parameters
         ----------
