@@ -42,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def report(step: str) -> None:
             digits.refresh()
             stored = np.array([item.labels for item in digits.items()])
-            labels = np.array([-1 if each.label is None else each.label for each in digits.classify(queries, max_error=0.01)])
+            labels = np.array(
+                [-1 if each.label is None else each.label for each in digits.classify(queries, max_error=0.01)]
+            )
             n_given, n_right = (labels >= 0).sum(), (labels == asked).sum()
             print(f"{step:<50}{(stored != y).sum():>12}{n_given:>17}{n_right:>7}")
 
