@@ -67,12 +67,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with oh.Collection.open(Path(made, "photos.oh"), hasher, embed=given.embed) as photos:
             photos.upsert(stored, documents=stored, labels=[Path(path).parent.name for path in stored])
             photos.refresh()
-            coded = photos.search(asked, k=K).ids
-            rescored = photos.search(asked, k=K, rescore="cosine").ids
+            coded = photos.search(asked, k=K, rescore=None).ids
+            ranked = photos.search(asked, k=K).ids  # by what was learned, and by vectors
             exact = NearestNeighbors(n_neighbors=K, metric="cosine").fit(photos.embed(stored))
             nearest = [[stored[row] for row in rows] for rows in exact.kneighbors(photos.embed(asked))[1]]
             print(f"{len(photos)} photos in {len(photos.label_counts())} folders, embedded by {photos.embedder}")
-            for name, found in (("HROH, 32 bits", coded), ("rescored", rescored), ("exact search", nearest)):
+            for name, found in (("HROH, 32 bits", coded), ("ranked", ranked), ("exact search", nearest)):
                 same = [
                     Path(one).parent == Path(own).parent for own, ids in zip(asked, found, strict=True) for one in ids
                 ]

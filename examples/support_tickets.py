@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def precision(rows: Any) -> tuple[float, float]:
             """Return that of the codes and that of exact search over the vectors, for the tickets of these rows."""
             questions = [texts[row] for row in rows]
-            found = tickets.search(questions, k=K, asymmetric=True).ids
+            found = tickets.search(questions, k=K, rescore=None, asymmetric=True).ids
             ids = np.array(list(tickets))
             exact = NearestNeighbors(n_neighbors=K, metric="cosine").fit(tickets.embed([texts[id] for id in ids]))
             nearest = ids[exact.kneighbors(tickets.embed(questions))[1]]
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         question = "somebody stole my card"
         print(f"\n{question}")
-        for item in tickets.get(tickets.search(question, k=K, rescore="cosine").ids):
+        for item in tickets.get(tickets.search(question, k=K).ids):
             print(f"  {item.labels}: {item.payload['document']}")
 
         tickets.migrate(embed=given.then)  # in a thread of its own, others would go on searching meanwhile

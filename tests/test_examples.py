@@ -96,6 +96,8 @@ def test_16_bits_alone_do_for_learned_products_and_not_for_new_ones(outputs):
     (learned, new, _), (exact_learned, exact_new, _) = row(out, "HROH, 16 bits "), row(out, "exact search")
     assert learned > exact_learned
     assert new < 0.9 * exact_new
+    ranked = row(out, "HROH, 16 bits, learned")
+    assert ranked[0] > exact_learned and ranked[1] > new
     unlearned = row(out, "LSH, 16 bits ")
     assert learned > unlearned[0] and new > unlearned[1]
 
@@ -124,6 +126,37 @@ def test_codes_learned_from_labels_find_more_tickets_than_exact_search(outputs):
 
 def test_photos_are_found_by_their_paths(outputs):
     assert row(outputs["photo_folder"], "HROH, 32 bits")[0] > 0.95
+
+
+# ---------------------------------------------------------------------- decisions
+
+
+def test_a_smaller_error_routes_fewer_tickets_and_fewer_wrong_ones(outputs):
+    rows = [numbers(line) for line in outputs["intent_routing"].splitlines() if re.match(r" +0\.", line)]
+    _, routed, wrong, left = zip(*rows, strict=True)
+    assert all(sum(pair) == 160 for pair in zip(routed, left, strict=True))
+    assert list(routed) == sorted(routed, reverse=True) and routed[2] > 40
+    assert wrong[0] > 40 and wrong[2] / routed[2] < 0.2
+    assert "left to a person" in outputs["intent_routing"].split("\n\n")[-1]
+
+
+def test_a_corrected_hit_does_not_come_back_in_other_words(outputs):
+    before, after = outputs["semantic_cache"].strip().split("\n\n")
+    assert "online: how to open an account" in before and row(before, "4 right,")[0] > 0
+    assert "correction: how to close an account" in after and after.endswith("8 right, 0 wrong, 0 not cached")
+
+
+def test_every_confirmed_pair_finds_more_photos_of_the_product(outputs):
+    rows = [numbers(line) for line in outputs["confirmed_duplicates"].splitlines()[1:]]
+    linked = [row[2] for row in rows]
+    assert linked == sorted(linked) and linked[-1] > rows[-1][3] + 0.1
+
+
+def test_suspects_are_the_wrong_labels(outputs):
+    lines = [numbers(line) for line in outputs["noisy_labels"].splitlines()[1:]]
+    (n_wrong, few, _), *_, (*_, n_left, given, right) = lines
+    assert n_wrong > 150 and n_left < 5
+    assert few < 50 < 190 < given and right >= 0.97 * given
 
 
 # ---------------------------------------------------------------------- all
