@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", default=Path(__file__).with_name("tickets.csv"), help="columns text and intent")
     parser.add_argument("--embed", default="char_ngrams:256", help="embedder of the tickets")
     given = parser.parse_args(arguments)
-    with open(given.table, newline="") as file:
+    with Path(given.table).open(newline="") as file:
         rows = list(csv.DictReader(file))
     part = np.random.default_rng(0).permutation(len(rows)) % N_PARTS
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             asked = [row for row, own in zip(rows, part, strict=True) if own == number]
             with fill(f"{folder}/{number}.oh", stored, given.embed) as tickets:
                 for max_error in MAX_ERRORS:
-                    decisions = tickets.classify(texts(asked), max_error=max_error)
+                    decisions: Any = tickets.classify(texts(asked), max_error=max_error)
                     labels = [(each.label, row["intent"]) for each, row in zip(decisions, asked, strict=True)]
                     routed[max_error] += sum(label is not None for label, _ in labels)
                     wrong[max_error] += sum(label not in (None, intent) for label, intent in labels)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         with fill(f"{folder}/all.oh", rows, given.embed) as tickets:
             for text in ("my card is stolen", "help me with my account", "will it rain tomorrow"):
-                decision = tickets.classify(text, max_error=0.1)
+                decision: Any = tickets.classify(text, max_error=0.1)
                 names = ", ".join(f"{label} {chance:.2f}" for label, chance in decision.alternatives[:3])
                 print(f"\n{text}\n  {decision.label or 'left to a person'}: {names}")
                 if decision.label:
