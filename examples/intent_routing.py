@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             asked = [row for row, own in zip(rows, part, strict=True) if own == number]
             with fill(f"{folder}/{number}.oh", stored, given.embed) as tickets:
                 for max_error in MAX_ERRORS:
-                    decisions = tickets.classify(texts(asked), max_error=max_error)
+                    decisions: Any = tickets.classify(texts(asked), max_error=max_error)
                     labels = [(each.label, row["intent"]) for each, row in zip(decisions, asked, strict=True)]
                     routed[max_error] += sum(label is not None for label, _ in labels)
                     wrong[max_error] += sum(label not in (None, intent) for label, intent in labels)
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         with fill(f"{folder}/all.oh", rows, given.embed) as tickets:
             for text in ("my card is stolen", "help me with my account", "will it rain tomorrow"):
-                decision = tickets.classify(text, max_error=0.1)
+                decision: Any = tickets.classify(text, max_error=0.1)
                 names = ", ".join(f"{label} {chance:.2f}" for label, chance in decision.alternatives[:3])
                 print(f"\n{text}\n  {decision.label or 'left to a person'}: {names}")
                 if decision.label:

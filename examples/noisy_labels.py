@@ -1,8 +1,8 @@
 """Clean noisy labels: the items contradict the wrong labels among them, and a person corrects those first.
 
-Of the handwritten digits that come with scikit-learn, one in ten gets a wrong label. `suspects(n)` lists the items whose
-label the other items contradict, the most certain first, each with the label that it should have. A person looks at
-them, a hundred at a time, and `update` stores the right label where the stored one is wrong: the wrong one is unlearned.
+Of the handwritten digits that come with scikit-learn, one in ten gets a wrong label. `suspects(n)` lists the items
+whose label the other items contradict, the most certain first, each with the label that it should have. A person looks
+at them, a hundred at a time, and `update` stores the right label where the stored one is wrong, which is unlearned.
 
 The table shows how many wrong labels remain, and how many of 200 unseen digits get a label from `classify` with at most
 1 % errors: while stored labels are wrong, it cannot promise that. A hundred items looked at at random would show ten
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         def report(step: str) -> None:
             digits.refresh()
             stored = np.array([item.labels for item in digits.items()])
-            labels = np.array(
-                [-1 if each.label is None else each.label for each in digits.classify(queries, max_error=0.01)]
-            )
+            decisions: Any = digits.classify(queries, max_error=0.01)
+            labels = np.array([-1 if each.label is None else each.label for each in decisions])
             n_given, n_right = (labels >= 0).sum(), (labels == asked).sum()
             print(f"{step:<50}{(stored != y).sum():>12}{n_given:>17}{n_right:>7}")
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report("as they came")
         for _ in range(N_ROUNDS):
             suspects = digits.suspects(N_PER_ROUND)
-            found = [each.id for each in suspects if each.label != y[each.id]]  # what the person sees
+            found: Any = [each.id for each in suspects if each.label != y[each.id]]  # what the person sees
             n_hints = sum(each.suggested == y[each.id] for each in suspects if each.label != y[each.id])
             digits.update(found, labels=y[found])
             report(f"{len(suspects)} looked at, {len(found)} wrong, {n_hints} suggestions right")

@@ -84,7 +84,8 @@ class Calibration:
     def threshold(self, max_error: float, unknown: NDArray[Any] | None = None, unknown_share: float = 0.0) -> float:
         """Return the least probability from which on at most a share ``max_error`` of the classes named is wrong.
 
-        Infinite if there is none. ``unknown`` are the probabilities of rows of classes that were not learned, of which
+        Infinite if there is none. One row more than found is taken to be wrong: of few rows, few errors may be chance.
+        ``unknown`` are the probabilities of rows of classes that were not learned, of which
         a share of ``unknown_share`` is expected: all that are accepted are wrong.
         """
         known = 1.0 - unknown_share
@@ -98,8 +99,8 @@ class Calibration:
         order = np.argsort(-values, kind="stable")
         values = values[order]
         named, errors = np.cumsum(np.concatenate(weights)[order]), np.cumsum(np.concatenate(wrong)[order])
-        last_of_equal = np.append(values[1:] < values[:-1], True)[: len(values)]
-        good = np.flatnonzero((errors <= max_error * named + _ROUNDING) & last_of_equal)
+        last_of_equal, one = np.append(values[1:] < values[:-1], True)[: len(values)], weights[0][:1].sum()
+        good = np.flatnonzero((errors + one <= max_error * (named + one) + _ROUNDING) & last_of_equal)
         return float(values[good[-1]]) if len(good) else float("inf")
 
     def is_known(self, scores: Features) -> NDArray[np.bool_]:
