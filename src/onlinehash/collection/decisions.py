@@ -41,7 +41,7 @@ _POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
 def calibrated(collection: Collection, hasher: OnlineHasher, seqs: Seqs, table: str = "stream") -> Encoder:
     """Return the encoder of a hasher, calibrated by labelled items that it has learned."""
     encoder = hasher.snapshot()
-    if encoder.classes is None or not isinstance(hasher, HROH):
+    if not encoder.classes or not isinstance(hasher, HROH):  # it has no scores, or has unlearned all classes
         return encoder
     scores: list[Features] = [np.empty((0, len(encoder.classes)))]
     own = list[list[int]]()
@@ -122,7 +122,7 @@ def check_share(name: str, value: Any, *, zero: bool = False) -> float:
 def scoring_encoder(collection: Collection) -> Encoder:
     """Return the encoder in use, which must have scores of at least two classes."""
     encoder = collection.encoder
-    if encoder is None:
+    if encoder is None or encoder.classes == ():
         raise NotLearnedError("This collection has learned nothing yet; upsert items with labels first.")
     if encoder.classes is None:
         raise InvalidInputError(

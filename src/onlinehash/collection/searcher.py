@@ -187,7 +187,7 @@ class Generation:
     @property
     def has_lists(self) -> bool:
         """Whether a class list follows each stored code."""
-        return self.encoder.classes is not None and len(self.encoder.classes) <= MAX_LISTED_CLASSES
+        return 0 < len(self.encoder.classes or ()) <= MAX_LISTED_CLASSES
 
     @property
     def stored_width(self) -> int:
