@@ -29,8 +29,8 @@ def problem(n=300, n_classes=12, seed=0, noise=0.25):
 
 
 def slow_threshold(probabilities, correct, max_error, unknown=(), share=0.0):
-    """The least probability that, as a threshold, names wrong classes for a share of at most max_error."""
-    best = np.inf
+    """The least probability that, as a threshold, names wrong classes for at most max_error, with one row more wrong."""
+    best, one = np.inf, (1.0 - share) / len(probabilities)
     for threshold in sorted({*probabilities, *unknown}):
         accepted = probabilities >= threshold
         named = (1.0 - share) * accepted.mean()
@@ -38,7 +38,7 @@ def slow_threshold(probabilities, correct, max_error, unknown=(), share=0.0):
         if len(unknown):
             strangers = share * (np.asarray(unknown) >= threshold).mean()
             named, wrong = named + strangers, wrong + strangers
-        if named > 0.0 and wrong <= max_error * named + 1e-12:
+        if named > 0.0 and wrong + one <= max_error * (named + one) + 1e-12:
             best = min(best, threshold)
     return best
 
@@ -58,19 +58,27 @@ def test_a_threshold_is_the_least_that_keeps_the_error(values, data, max_error):
     assert calibration.threshold(max_error, unknown, share) == expected
 
 
-def test_ten_percent_of_ten_rows_may_be_wrong():
+def test_one_row_more_than_found_is_taken_to_be_wrong():
     """Sums of tenths are not exact."""
-    for n in range(1, 60):
+    for n in range(2, 60):
         calibration = Calibration(probabilities=np.linspace(1, 0.5, n, dtype=np.float32), correct=np.arange(n) < n - 1)
-        assert calibration.threshold(1.0 / n) == 0.5 or n == 1
+        assert calibration.threshold(2.0 / (n + 1)) == 0.5
+        assert calibration.threshold(1.9 / (n + 1)) > 0.5
+
+
+def test_few_rows_promise_little():
+    """Ninety-nine rows without an error are needed for one in a hundred."""
+    for n in (20, 98, 99, 200):
+        calibration = Calibration(probabilities=np.full(n, 0.9, np.float32), correct=np.ones(n, bool))
+        assert np.isfinite(calibration.threshold(0.01)) == (n >= 99)
 
 
 def test_equal_probabilities_are_accepted_together():
     calibration = Calibration(
         probabilities=np.float32([0.9, 0.5, 0.5, 0.5]), correct=np.array([True, True, True, False])
     )
-    assert calibration.threshold(0.0) == pytest.approx(0.9)
-    assert calibration.threshold(0.25) == 0.5
+    assert calibration.threshold(0.5) == 0.5
+    assert calibration.threshold(0.39) == np.inf
 
 
 def test_without_rows_no_probability_is_enough():
@@ -134,7 +142,7 @@ def test_one_class_is_always_right():
     assert calibration.correct.all()
     assert np.array_equal(calibration.probabilities, np.ones(5))
     assert calibration.spread > 0.0
-    assert calibration.threshold(0.0) == 1.0
+    assert calibration.threshold(0.2) == 1.0
 
 
 def test_a_class_that_was_unlearned_has_no_part():

@@ -170,6 +170,14 @@ def test_a_collection_that_cannot_decide_says_why(tmp_path, data, name):
         items.upsert(41, X[1], 2)
         items.refresh()
         decide(items)
+        items.unlink([40, 41])  # all is unlearned again
+        items.refresh()
+        assert len(items.search(X[0], 100).ids) == 42
+        with pytest.raises(NotLearnedError, match="learned nothing yet"):
+            decide(items)
+        items.upsert(range(40), X, y)
+        items.refresh()
+        decide(items)
     for hasher in (HCOH(8), LSH(8)):
         with Collection.open(tmp_path / f"{hasher.name}.oh", hasher, "manual") as items:
             items.upsert(range(40), X, y)

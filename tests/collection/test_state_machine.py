@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 from tests.collection.brute import by_distance
 from tests.collection.places import EnginePlace, FilePlace
 
-from onlinehash import HCOH, hamming_distances
+from onlinehash import HCOH, HROH, hamming_distances
 from onlinehash.collection import generations
 from onlinehash.exceptions import UnknownIdError
 
@@ -33,6 +33,8 @@ rows = st.dictionaries(numbers, st.tuples(st.integers(0, 11), st.sampled_from(LA
 
 
 class CollectionMachine(RuleBasedStateMachine):
+    hasher = HCOH(n_bits=9, random_state=0)
+
     @initialize(strings=st.booleans(), policy=st.sampled_from(["manual", "auto", 1, 5]))
     def create(self, strings, policy):
         generations.rows_per_chunk = lambda store: 3
@@ -40,7 +42,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.name = (lambda number: "k" * (number % 3) + str(number)) if strings else (lambda number: number)
         self.items = {}  # by id: number of the vector, labels, payload
         self.n_learned = 0
-        self.collection = self.place.open(HCOH(n_bits=9, random_state=0), policy)
+        self.collection = self.place.open(self.hasher, policy)
 
     def make_place(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -57,6 +59,11 @@ class CollectionMachine(RuleBasedStateMachine):
     def leave_place(self):
         self.folder.cleanup()
 
+    def put(self, id, vector, label, payload):
+        """Note an item, and that the hasher learns from it."""
+        self.items[id] = (vector, label, payload)
+        self.n_learned += label is not None
+
     @rule(given=rows, payload=st.none() | st.integers())
     def add(self, given, payload):
         """Store, or replace, several items."""
@@ -65,8 +72,7 @@ class CollectionMachine(RuleBasedStateMachine):
         labels = [list(label) if isinstance(label, tuple) else label for _, label in given.values()]
         self.collection.upsert(ids, VECTORS[vectors], labels, payload=[payload] * len(ids))
         for id, (vector, label) in zip(ids, given.values(), strict=True):
-            self.items[id] = (vector, label, payload)
-        self.n_learned += sum(label is not None for label in labels)
+            self.put(id, vector, label, payload)
 
     @rule(number=numbers, vector=st.none() | st.integers(0, 11), label=st.sampled_from([..., *LABELS]))
     def update(self, number, vector, label):
@@ -82,9 +88,11 @@ class CollectionMachine(RuleBasedStateMachine):
             raise AssertionError("an unknown id was updated")
         self.collection.update(id, X, labels=given, payload="updated")
         old_vector, old_label, _ = self.items[id]
-        new_label = old_label if label is ... else label
-        self.items[id] = (old_vector if vector is None else vector, new_label, "updated")
-        self.n_learned += new_label is not None and (vector is not None or label is not ...)
+        if vector is None and label is ...:
+            self.items[id] = (old_vector, old_label, "updated")
+        else:
+            new_label = old_label if label is ... else label
+            self.put(id, old_vector if vector is None else vector, new_label, "updated")
 
     @rule(given=st.sets(numbers, min_size=1, max_size=4))
     def delete(self, given):
@@ -133,9 +141,9 @@ class CollectionMachine(RuleBasedStateMachine):
         passing = [pair for pair in ranked if self.has(pair[1], label)]
         chosen = [pair for pair in passing if pair[1] in ids]
         for hits, expected in (
-            (self.collection.search(VECTORS[query], k), ranked[:k]),
-            (self.collection.search(VECTORS[query], k, labels=label), passing[:k]),
-            (self.collection.search(VECTORS[query], k, labels=label, ids=ids), chosen[:k]),
+            (self.collection.search(VECTORS[query], k, rescore=None), ranked[:k]),
+            (self.collection.search(VECTORS[query], k, rescore=None, labels=label), passing[:k]),
+            (self.collection.search(VECTORS[query], k, rescore=None, labels=label, ids=ids), chosen[:k]),
             (self.collection.range_search(VECTORS[query], 3), [pair for pair in ranked if pair[0] <= 3]),
         ):
             assert list(zip(hits.distances, hits.ids, strict=True)) == expected
@@ -159,6 +167,85 @@ class CollectionMachine(RuleBasedStateMachine):
 
 TestCollection = CollectionMachine.TestCase
 TestCollection.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+class UnlearningMachine(CollectionMachine):
+    """With a hasher that unlearns what is replaced, and whose labels can be linked, merged and renamed."""
+
+    hasher = HROH(n_bits=9, n_components=8, bandwidth=1.0, random_state=0)
+
+    def put(self, id, vector, label, payload):
+        old = self.items.get(id, (None, None, None))
+        self.items[id] = (vector, label, payload)
+        if old[:2] != (vector, label):
+            self.n_learned += (old[1] is not None) + (label is not None)
+
+    @precondition(lambda self: self.n_learned)
+    @rule(n_bits=st.integers(5, 20))
+    def change_bits(self, n_bits):
+        """Learn codes of another length, without learning again."""
+        self.collection.change_hasher(n_bits)
+
+    @property
+    def labels(self):
+        """Return the labels that items have."""
+        own = [
+            label if isinstance(label, tuple) else (label,) for _, label, _ in self.items.values() if label is not None
+        ]
+        return sorted({label for some in own for label in some})
+
+    @precondition(lambda self: len(self.labels) > 1)
+    @rule(data=st.data())
+    def merge(self, data):
+        """Make two labels one."""
+        label, into = data.draw(st.permutations(self.labels))[:2]
+        assert self.collection.merge_labels(label, into) == self.relabel(label, into)
+
+    @precondition(lambda self: self.labels)
+    @rule(data=st.data(), to=st.integers(20, 25))
+    def rename(self, data, to):
+        """Call a label something else."""
+        if to not in self.labels:
+            label = data.draw(st.sampled_from(self.labels))
+            assert self.collection.rename_label(label, to) == self.relabel(label, to)
+
+    def relabel(self, label, to):
+        n_changed = 0
+        for id, (vector, own, payload) in self.items.items():
+            if self.has(id, label):
+                some = sorted({*(own if isinstance(own, tuple) else (own,))} - {label} | {to})
+                self.items[id] = (vector, some[0] if len(some) == 1 else tuple(some), payload)
+                n_changed += 1
+        self.n_learned += 1
+        return n_changed
+
+    @rule(given=st.sets(numbers, min_size=2, max_size=3))
+    def link(self, given):
+        """Link items that have no label, or were linked before."""
+        ids = [self.name(number) for number in given]
+        if all(id in self.items and (self.items[id][1] is None or is_link(self.items[id][1])) for id in ids):
+            joined = {self.items[id][1] for id in ids} - {None}
+            if self.collection.label_type == "int":
+                label = self.collection.link(ids)
+                for id, (vector, own, payload) in self.items.items():
+                    if id in ids or own in joined:
+                        self.put(id, vector, label, payload)
+
+    @rule(given=st.sets(numbers, min_size=1, max_size=4))
+    def unlearn(self, given):
+        """Delete items, and unlearn them."""
+        ids = [self.name(number) for number in given if self.name(number) in self.items]
+        self.collection.delete(ids, unlearn=True)
+        for id in ids:
+            self.n_learned += self.items.pop(id)[1] is not None
+
+
+def is_link(label):
+    return not isinstance(label, tuple) and label < -1_000_000_000
+
+
+TestUnlearning = UnlearningMachine.TestCase
+TestUnlearning.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 def test_a_collection_in_postgres_does_the_same(server):

@@ -44,7 +44,7 @@ _POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
 def calibrated(collection: Collection, hasher: OnlineHasher, seqs: Seqs, table: str = "stream") -> Encoder:
     """Return the encoder of a hasher, calibrated by labelled items that it has learned."""
     encoder = hasher.snapshot()
-    if encoder.classes is None or not isinstance(hasher, HROH) or not hasher._can_unlearn:
+    if not encoder.classes or not isinstance(hasher, HROH) or not hasher._can_unlearn:  # or it has unlearned all
         return encoder
     scores: list[Features] = [np.empty((0, len(encoder.classes)))]
     own = list[list[int]]()
@@ -133,7 +133,7 @@ def check_share(name: str, value: Any, *, zero: bool = False) -> float:
 def scoring_encoder(collection: Collection) -> Encoder:
     """Return the encoder in use, which must have scores of at least two classes."""
     encoder = collection.encoder
-    if encoder is None:
+    if encoder is None or encoder.classes == ():
         raise NotLearnedError("This collection has learned nothing yet; upsert items with labels first.")
     if encoder.classes is None:
         raise InvalidInputError(

@@ -245,7 +245,7 @@ def item_map(collection: Collection, limit: int) -> ItemMap:
                 ids.append(item.id)
                 labels.append(item.labels)
                 values.append(item.vectors)
-    describe = encoder.project if encoder.classes is None else encoder.class_scores
+    describe = encoder.class_scores if encoder.classes else encoder.project
     scores = describe(np.array(values)) if values else np.empty((0, 1))
     points, explained = _principal(scores)
     return ItemMap(encoder.version, ids, labels, points[:, 0], points[:, 1], explained)

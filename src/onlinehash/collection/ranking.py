@@ -17,7 +17,7 @@ from onlinehash.exceptions import InvalidInputError
 
 def has_class_lists(encoder: Encoder) -> bool:
     """Return whether items have class lists, by which the learned order compares them."""
-    return encoder.classes is not None and len(encoder.classes) <= MAX_LISTED_CLASSES
+    return 0 < len(encoder.classes or ()) <= MAX_LISTED_CLASSES
 
 
 def measure_of(rescore: str | None, encoder: Encoder) -> str | None:
