@@ -1270,7 +1270,7 @@ class Collection:
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(1000), X[:1000], y[:1000])
         ...     decision = digits.classify(X[1000], max_error=0.01)
-        >>> bool(decision.label == y[1000]), decision.known, len(decision.neighbours)
+        >>> decision.label == int(y[1000]), decision.known, len(decision.neighbours)
         (True, True, 3)
         """
         max_error = decisions.check_share("max_error", max_error)
@@ -1312,7 +1312,7 @@ class Collection:
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(500), X[:500], wrong)
         ...     first = digits.suspects(1)[0]
-        >>> first.id, bool(first.suggested == y[7])
+        >>> first.id, first.suggested == int(y[7])
         (7, True)
         """
         self._catch_up()
