@@ -29,7 +29,7 @@ def problem(n=300, n_classes=12, seed=0, noise=0.25):
 
 
 def slow_threshold(probabilities, correct, max_error, unknown=(), share=0.0):
-    """The least probability that, as a threshold, names wrong classes for at most max_error, with one row more wrong."""
+    """The least probability that, as a threshold, names at most max_error wrong classes, with one row more."""
     best, one = np.inf, (1.0 - share) / len(probabilities)
     for threshold in sorted({*probabilities, *unknown}):
         accepted = probabilities >= threshold
@@ -235,7 +235,7 @@ def test_an_encoder_is_saved_with_classes_and_calibration(labels, tmp_path):
     encoder.save(tmp_path / "encoder.oh")
     loaded = Encoder.load(tmp_path / "encoder.oh")
     assert loaded.classes == encoder.classes == tuple(hasher.classes_.tolist())
-    for name in ("temperature", "known_score", "spread"):
+    for name in ("temperature", "known_score", "spread", "near_cosine"):
         assert getattr(loaded.calibration, name) == getattr(calibration, name)
     assert np.array_equal(loaded.calibration.probabilities, calibration.probabilities)
     assert np.array_equal(loaded.calibration.correct, calibration.correct)

@@ -47,12 +47,14 @@ def calibrated(collection: Collection, hasher: OnlineHasher, seqs: Seqs, table: 
     if not encoder.classes or not isinstance(hasher, HROH) or not hasher._can_unlearn:  # or it has unlearned all
         return encoder
     scores: list[Features] = [np.empty((0, len(encoder.classes)))]
-    own = list[list[int]]()
+    rows, own = list[NDArray[Any]](), list[list[int]]()
     for _, vectors, texts in read_rows(collection, seqs, table):
         without, numbers = _without_themselves(hasher, encoder, vectors, texts)
         scores.append(without)
+        rows.append(vectors)
         own += numbers
-    return replace(encoder, calibration=Calibration.fit(np.concatenate(scores), own))
+    calibration = Calibration.fit(np.concatenate(scores), own, np.concatenate(rows)) if rows else Calibration()
+    return replace(encoder, calibration=calibration)
 
 
 def read_rows(
@@ -147,33 +149,39 @@ def scoring_encoder(collection: Collection) -> Encoder:
 def decide(
     collection: Collection, encoder: Encoder, vectors: Any, threshold: float, n_neighbours: int
 ) -> list[Decision]:
-    """Return what every row is, if its probability reaches a threshold."""
+    """Return what every row is, if its probability reaches a threshold, and it is not far from all items."""
     assert encoder.classes is not None
     classes, calibration = encoder.classes, encoder.calibration
     scores = encoder.class_scores(vectors)
-    chances, known = softmax(scores.astype(np.float64), calibration.temperature), calibration.is_known(scores)
+    chances = softmax(scores.astype(np.float64), calibration.temperature)
     order = np.argsort(-chances, axis=1, kind="stable")[:, :N_ALTERNATIVES]
-    near = _supporting(collection, vectors, [classes[i] for i in order[:, 0]], n_neighbours)
+    near, cosines = _nearest(collection, vectors, [classes[i] for i in order[:, 0]], n_neighbours)
+    known = calibration.is_known(scores, cosines)
     decisions = []
     for row, places in enumerate(order.tolist()):
         alternatives = [(classes[i], round(float(chances[row, i]), 6)) for i in places]
         best, score = alternatives[0]
-        label = best if np.float32(chances[row, places[0]]) >= threshold else None
+        is_far = cosines[row] < calibration.near_cosine
+        label = best if np.float32(chances[row, places[0]]) >= threshold and not is_far else None
         decisions.append(Decision(label, score, alternatives, bool(known[row]), near[row]))
     return decisions
 
 
-def _supporting(collection: Collection, vectors: Any, labels: Sequence[Label], k: int) -> list[list[Id]]:
-    """Return the ids of the nearest items of every row that have its label, if they are among the nearest of all."""
-    if not k:
-        return [[] for _ in labels]
-    found = collection.search(vectors, _NEIGHBOURS_PER_WANTED * k, include=["labels"], wait=False)
+def _nearest(
+    collection: Collection, vectors: Any, labels: Sequence[Label], k: int
+) -> tuple[list[list[Id]], NDArray[np.float64]]:
+    """Return the ids of the nearest items of every row that have its label, and the cosine of the nearest of all."""
+    n_found = max(1, _NEIGHBOURS_PER_WANTED * k)
+    found = collection.search(vectors, n_found, rescore="cosine", include=["labels"], wait=False)
     assert found.labels is not None
     near = list[list[Id]]()
     for label, ids, known in zip(labels, found.ids, found.labels, strict=True):
         own = (label == some or (isinstance(some, tuple) and label in some) for some in known)
         near.append([id for id, is_own in zip(ids, own, strict=True) if is_own][:k])
-    return near
+    for row, ids in enumerate(near):
+        if len(ids) < k:  # most of the nearest have other labels
+            near[row] = list(collection.search(vectors[row], k, labels=labels[row], rescore="cosine", wait=False).ids)
+    return near, 1.0 - np.array([distances[0] if distances else 2.0 for distances in found.distances])
 
 
 def find_suspects(collection: Collection, n: int, labels: Any, progress: Progress) -> list[Suspect]:

@@ -81,7 +81,8 @@ class Decision:
     Parameters
     ----------
     label : int, str or None
-        Its label; None where it cannot be said with the error that was allowed.
+        Its label; None where it cannot be said with the error that was allowed, and where the row is farther from all
+        items than 99 % of these are from each other.
     score : float
         Probability of the most probable label.
     alternatives : list of (label, probability)

@@ -17,9 +17,10 @@ CLASSES_PER_LIST = 5
 MAX_LISTED_CLASSES = 1 << 16  # a class of a list has 16 bits
 RANKING_SHARPNESS = 4.0  # of scores that are compared
 _TEMPERATURES = np.geomspace(0.005, 1.0, 54)
-_KNOWN_QUANTILE = 0.05
+_KNOWN_QUANTILE, _FAR_QUANTILE = 0.05, 0.01
 _LEARNED_WEIGHT, _GATE_WIDTH = 0.9, 0.3
 _SAME_VECTOR = 1e-6
+_MAX_COMPARED = 2048
 _ROUNDING = 1e-12  # of sums of shares
 
 ClassLists = NDArray[np.uint32]
@@ -44,6 +45,8 @@ class Calibration:
         Probability of the most probable class of every row.
     correct : ndarray of bool, shape (n_rows,), optional
         Whether that is a label of the row.
+    near_cosine : float, default=-1.0
+        1 % of the learned rows have no other row within this cosine. A row farther from all is unlike them, too.
 
     Examples
     --------
@@ -60,10 +63,11 @@ class Calibration:
     spread: float = 0.2
     probabilities: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, np.float32))
     correct: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, bool))
+    near_cosine: float = -1.0
 
     @classmethod
-    def fit(cls, scores: Features, own: Sequence[Sequence[int]]) -> Self:
-        """Calibrate by the leave-one-out scores of rows, and the numbers of their classes."""
+    def fit(cls, scores: Features, own: Sequence[Sequence[int]], vectors: Features | None = None) -> Self:
+        """Calibrate by the leave-one-out scores of rows, the numbers of their classes, and the rows themselves."""
         if not len(scores):
             return cls()
         owner = np.repeat(np.arange(len(own)), [len(numbers) for numbers in own])
@@ -79,7 +83,8 @@ class Calibration:
         correct = np.bincount(owner, scores.argmax(axis=1)[owner] == number, len(scores)) > 0
         probabilities = softmax(scores, temperature).max(axis=1).astype(np.float32)
         known_score, spread = float(np.quantile(largest, _KNOWN_QUANTILE)), float(largest.std())
-        return cls(temperature, known_score, max(spread, 1e-6), probabilities, correct)
+        near_cosine = -1.0 if vectors is None else float(np.quantile(_nearest_cosines(vectors), _FAR_QUANTILE))
+        return cls(temperature, known_score, max(spread, 1e-6), probabilities, correct, near_cosine)
 
     def threshold(self, max_error: float, unknown: NDArray[Any] | None = None, unknown_share: float = 0.0) -> float:
         """Return the least probability from which on at most a share ``max_error`` of the classes named is wrong.
@@ -103,9 +108,10 @@ class Calibration:
         good = np.flatnonzero((errors + one <= max_error * (named + one) + _ROUNDING) & last_of_equal)
         return float(values[good[-1]]) if len(good) else float("inf")
 
-    def is_known(self, scores: Features) -> NDArray[np.bool_]:
-        """Return whether rows resemble what was learned, by their scores."""
-        return np.asarray(scores.max(axis=1) >= self.known_score)
+    def is_known(self, scores: Features, cosines: Features | None = None) -> NDArray[np.bool_]:
+        """Return whether rows resemble what was learned, by their scores, and by the cosines of the nearest items."""
+        known = scores.max(axis=1) >= self.known_score
+        return np.asarray(known if cosines is None else known & (cosines >= self.near_cosine))
 
     # ------------------------------------------------------------------ ranking
 
@@ -143,6 +149,15 @@ class Calibration:
         gate = _LEARNED_WEIGHT / (1.0 + np.exp(np.clip(far, -50.0, 50.0)))
         distances = 1.0 - gate * agreement - (1.0 - gate) * cosines
         return np.where(cosines >= 1.0 - _SAME_VECTOR, 0.0, np.maximum(distances, _SAME_VECTOR))
+
+
+def _nearest_cosines(vectors: Features) -> NDArray[Any]:
+    """Return the cosine of every row with the nearest other row, of at most 2048 rows."""
+    rows = vectors[:_MAX_COMPARED]
+    unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    cosines = unit @ unit.T
+    np.fill_diagonal(cosines, -1.0)
+    return np.asarray(cosines.max(axis=1))
 
 
 def softmax(scores: Features, temperature: float) -> NDArray[Any]:

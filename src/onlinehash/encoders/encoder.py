@@ -187,7 +187,7 @@ class Encoder:
         if self.classes is not None:
             known = self.calibration
             header["classes"] = list(self.classes)
-            header["calibration"] = [known.temperature, known.known_score, known.spread]
+            header["calibration"] = [known.temperature, known.known_score, known.spread, known.near_cosine]
             arrays |= {"probabilities": known.probabilities, "correct": known.correct.astype(np.uint8)}
         return pack_arrays("encoder", _LAYOUT, header, arrays)
 
@@ -227,7 +227,7 @@ class Encoder:
             if "classes" in header:
                 classes, correct = tuple(header["classes"]), arrays["correct"].astype(bool)
                 known = header["calibration"]
-                calibration = Calibration(known[0], known[1], known[2], arrays["probabilities"], correct)
+                calibration = Calibration(known[0], known[1], known[2], arrays["probabilities"], correct, known[3])
             return cls(
                 arrays["weights"],
                 arrays.get("intercept"),
