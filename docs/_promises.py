@@ -34,7 +34,9 @@ def figure() -> str:
     parts = [
         *svg_frame(660, 350, title),
         svg_text(20, 28, title, INK, weight="600"),
-        svg_text(20, 48, "labels given to new rows; each dot belongs to the promise of the line nearest to it", SOFT),
+        svg_text(
+            20, 48, "error of the labels given to new rows; the lines are what was promised, a dot for each", SOFT
+        ),
         svg_text((LEFT + RIGHT) / 2, 340, "rows that get a label", SOFT, anchor="middle"),
     ]
     lines = {name: measured(name) for name in SHOWN}
@@ -48,7 +50,7 @@ def figure() -> str:
         path = "L".join(f"{x} {y}" for x, y in points)
         parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2.4"/>')
         parts += [f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>' for x, y in points]
-        parts.append(svg_text(LEFT + 14, TOP + 14 + 20 * place, shown, colour, weight="600"))
+        parts.append(svg_text(LEFT + 100 * place, TOP + 2, shown, colour, weight="600"))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
