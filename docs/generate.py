@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _case
+import _promises
 import _sharpness
 import _sorted
 from _cli_reference import cli_page
@@ -261,6 +262,7 @@ FIGURES: dict[Path, Callable[[], str]] = {
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
     ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
     ROOT / "docs" / "images" / "hroh_sharpness.svg": _sharpness.figure,
+    ROOT / "docs" / "images" / "promises.svg": _promises.figure,
 }
 GREY = "#767d86"  # readable on white and on black
 
