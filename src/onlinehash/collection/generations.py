@@ -86,6 +86,7 @@ class Refresher:
         """What ended the last refresh too early."""
         self.is_building, self.n_encoded = False, 0
         self._next_wait = 0.0  # time.monotonic() before which no search waits
+        self._warned_of = 0  # generation whose codes a reader was told to be old
 
     @property
     def is_busy(self) -> bool:
@@ -150,12 +151,16 @@ class Refresher:
 
     def wait_for_codes(self) -> None:
         """Before a search: wait for a refresh while the codes are far behind what was learned, but not for ever."""
-        start, is_mine = time.monotonic(), self._thread is current_thread()
-        if self._store.readonly or is_mine or start < self._next_wait or not self.is_stale(FAR_SHARE):
+        start, searcher = time.monotonic(), self._searcher
+        if start < self._next_wait or self._thread is current_thread() or not self.is_stale(FAR_SHARE):
             return
-        searcher = self._searcher
-        known = f"the codes do not know {searcher.staleness} of {searcher.head.n_learned} instances"
-        _log.info("A search waits for a refresh: %s.", known)
+        unknown = f"the codes do not know {searcher.staleness} of {searcher.head.n_learned} instances"
+        if self._store.readonly:
+            if self._warned_of != searcher.head.generation:
+                self._warned_of = searcher.head.generation
+                _log.warning("A search finds old codes, which the writer has yet to refresh: %s.", unknown)
+            return
+        _log.info("A search waits for a refresh: %s.", unknown)
         self.wait(self.ask(), PATIENCE)
         end = time.monotonic()
         self._next_wait = end + _REST * (end - start)
