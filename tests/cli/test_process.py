@@ -128,7 +128,7 @@ def test_the_package_is_a_program_too():
 
 def test_the_shell_completes_commands_and_options(tmp_path):
     shell = {**os.environ, "_ONLINEHASH_COMPLETE": "complete_bash"}
-    for words, completed in (("onlinehash coll", "collection"), ("onlinehash search --ham", "--hamming")):
+    for words, completed in (("onlinehash coll", "collection"), ("onlinehash search --resc", "--rescore")):
         typed = {**shell, "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert call(env=typed).stdout.split() == [completed]
     # Typer would look for the shell that has started the tests, which need not be one.
