@@ -35,7 +35,7 @@ _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
 _MIN_CLASSES = 3  # so that two are left in a trial
 _N_TRIALS = 4  # of the same number of classes each
 _NEIGHBOURS_PER_WANTED = 5  # that are found, since some have another label
-_POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
+_POOL_PER_CHOSEN = 3  # "diverse" chooses among so many times the items wanted
 
 
 # ---------------------------------------------------------------------- calibration
