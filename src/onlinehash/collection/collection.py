@@ -1312,7 +1312,7 @@ class Collection:
             At most this many.
         by : "uncertain", "unknown" or "diverse", default="uncertain"
             The items whose most probable label is least probable; those that resemble least what was learned; or, of
-            the 10 n least certain, items that are far from each other.
+            the 3 n least certain, items that are far from each other.
 
         Examples
         --------

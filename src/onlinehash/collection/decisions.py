@@ -32,7 +32,7 @@ N_ALTERNATIVES = 5
 _ROWS_PER_READ = 1024
 _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
 _N_TRIALS = 4  # of the same number of classes each
-_POOL_PER_CHOSEN = 10  # "diverse" chooses among so many times the items wanted
+_POOL_PER_CHOSEN = 3  # "diverse" chooses among so many times the items wanted
 
 
 # ---------------------------------------------------------------------- calibration
