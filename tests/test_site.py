@@ -158,6 +158,7 @@ def test_every_public_method_is_in_the_reference(pages):
             for member, value in vars(base).items():
                 told = getattr(value, "__doc__", None) and (inspect.isroutine(value) or isinstance(value, property))
                 ours = base.__module__.startswith("onlinehash") and not member.startswith(("_", "set_"))
+                ours &= not base.__module__.endswith("._estimator")  # the contract of scikit-learn, which describes it
                 if told and ours and not told_of & {f"{kind.__name__}.{member}" for kind in owner.__mro__}:
                     missing.append(f"{module.__name__}.{name}.{member}")
     assert not missing, f"docs/reference lacks {', '.join(missing)}"
