@@ -44,3 +44,31 @@ def test_labels_that_overlap_are_relevant_and_items_without_are_no_queries(tmp_p
         assert (pets.stats().precision, pets.stats().n_queries) == (1.0, 1)
         with pytest.raises(InvalidInputError, match="per_call"):
             pets.measure_quality(per_call=0)
+
+
+def test_items_are_taken_after_everything_was_unlearned(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
+    with Collection.open(tmp_path / "items.oh", HROH(8, n_components=8, random_state=0), "manual") as items:
+        items.measure_quality()
+        items.upsert(range(10), rows[:10], [0, 1] * 5)
+        items.update(range(10), labels=[None] * 10)
+        items.refresh()
+        items.upsert([10, 11], rows[10:], [0, 1])
+        items.refresh()
+        assert items.search(rows[11], k=1).ids == [11]
+
+
+def test_the_error_of_labels_along_the_stream_is_measured_and_warned_of(tmp_path, stream, caplog):
+    X, y = stream
+    hasher = HROH(64, n_components=128, random_state=0)
+    with Collection.open(tmp_path / "digits.oh", hasher, "manual") as digits:
+        digits.upsert(range(1000), X[:1000], y[:1000])
+        digits.measure_quality(window=300, per_call=50, max_error=0.05)
+        digits.upsert(range(1000, 1200), X[1000:1200], y[1000:1200])
+        stats = digits.stats()
+        assert stats.coverage > 0.8
+        assert stats.error < 0.1
+        assert not caplog.records
+        digits.upsert(range(2000, 2050), X[1200:1250], (y[1200:1250] + 1) % 10)  # the stream has changed
+        assert digits.stats().error > 0.2
+        assert "labels that classify would have given are wrong" in caplog.text

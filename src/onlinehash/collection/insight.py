@@ -344,7 +344,7 @@ class Quality:
 
     def _decide(self, encoder: Encoder, scores: Features, own: Sequence[frozenset[Label]]) -> None:
         """Give labels to rows, with the error allowed; warn if more are wrong than chance explains."""
-        if encoder.classes is None:
+        if not encoder.classes:  # it has no scores, or has unlearned all classes
             return
         chances = softmax(scores, encoder.calibration.temperature)
         threshold = encoder.calibration.threshold(self._max_error)

@@ -209,7 +209,7 @@ class Generation:
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""
         if not self.has_lists:
-            return _on_host(self.encode(vectors)) if self.to_device else self.encoder.encode(vectors)
+            return _on_host(self.encode(vectors))
         codes, scores = map(_on_host, self.encode_and_score(vectors))
         lists = self.encoder.calibration.class_lists(scores).astype("<u4")
         return np.hstack([codes, lists.view(np.uint8)])
