@@ -14,6 +14,7 @@ from onlinehash.exceptions import InvalidLabelsError
 from onlinehash.types import Labels, LabelSets, Signs
 
 MAX_SWEEPS = 50  # over all pairs of classes
+MAX_COMPARED_BITS = 1 << 28  # in all sweeps together, where classes are many
 
 
 class ClassTable:
@@ -115,8 +116,8 @@ def swap_for_learnability(explained: NDArray[np.float64], words: Signs, movable:
     """Return which word each class should take, so that similar classes get similar words.
 
     With M the matrix of what the features explain of the classes, t^T M t is the variance of a bit t that they explain.
-    Its sum over the bits rises with every swap of two words, until no swap helps. If all words are
-    orthogonal, it does not depend on the order.
+    Its sum over the bits rises with every swap of two words, until no swap helps; with more than some 500 classes, for
+    as many sweeps over all pairs as take about a second. If all words are orthogonal, it does not depend on the order.
 
     Parameters
     ----------
@@ -142,16 +143,18 @@ def swap_for_learnability(explained: NDArray[np.float64], words: Signs, movable:
     array([-1,  1, -1,  1], dtype=int8)
     """
     places = np.arange(len(words))
-    _swap(np.ascontiguousarray(explained), words.astype(np.float64), movable, places)
+    per_sweep = max(1, len(movable) ** 2 // 2 * words.shape[1])
+    n_sweeps = max(1, min(MAX_SWEEPS, MAX_COMPARED_BITS // per_sweep))
+    _swap(np.ascontiguousarray(explained), words.astype(np.float64), movable, places, n_sweeps)
     return places
 
 
 @kernel()
-def _swap(explained: Any, words: Any, movable: Any, places: Any) -> None:
+def _swap(explained: Any, words: Any, movable: Any, places: Any, n_sweeps: int) -> None:
     n_classes, n_bits = words.shape
     slopes = explained @ words
     least = 1e-9 * np.trace(explained)
-    for _ in range(MAX_SWEEPS):
+    for _ in range(n_sweeps):
         moved = False
         for i in range(len(movable)):
             for j in range(i + 1, len(movable)):

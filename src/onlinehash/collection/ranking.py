@@ -37,9 +37,9 @@ def n_candidates(k: int) -> int:
     Examples
     --------
     >>> n_candidates(10), n_candidates(50)
-    (200, 500)
+    (150, 500)
     """
-    return max(10 * k, 200)
+    return max(10 * k, 150)
 
 
 def ranked(

@@ -29,6 +29,7 @@ from onlinehash.types import Codes, Features
 _log = logging.getLogger(__name__)
 _MIN_ROWS = 1024  # of arrays that grow
 _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MAX_SCORES = 1 << 23  # of classes, computed at a time
 _CODES_COMPARED = 500  # with those of an engine that outlives the process
 
 
@@ -210,9 +211,13 @@ class Generation:
         """Return the codes of items, and with them their class lists, as they are stored."""
         if not self.has_lists:
             return _on_host(self.encode(vectors))
-        codes, scores = map(_on_host, self.encode_and_score(vectors))
-        lists = self.encoder.calibration.class_lists(scores).astype("<u4")
-        return np.hstack([codes, lists.view(np.uint8)])
+        assert self.encoder.classes is not None
+        parts, step = list[Codes](), max(1, _MAX_SCORES // len(self.encoder.classes))
+        for start in range(0, max(1, len(vectors)), step):
+            codes, scores = map(_on_host, self.encode_and_score(vectors[start : start + step]))
+            lists = self.encoder.calibration.class_lists(scores).astype("<u4")
+            parts.append(np.hstack([codes, lists.view(np.uint8)]))
+        return np.concatenate(parts)
 
     def split(self, stored: Codes) -> tuple[Codes, ClassLists | None]:
         """Return codes and class lists of what is stored."""

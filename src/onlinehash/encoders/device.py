@@ -8,6 +8,7 @@ import numpy as np
 
 from onlinehash._internal.arrays import DeviceArray, Place, device_memory
 from onlinehash._internal.validation import check_finite
+from onlinehash.encoders.shortlist import N_LISTED
 from onlinehash.exceptions import InvalidFeaturesError
 from onlinehash.features import place_features
 
@@ -44,6 +45,9 @@ class DeviceEncoder:
         self._intercept = None if intercept is None else place.put(intercept)
         self._words = None if codewords is None else place.put(codewords, self._dtype)
         self._map = place_features(encoder.features, place, self._dtype)
+        self._shortlist = None
+        if (some := encoder.shortlist) is not None:
+            self._shortlist = [place.put(each, self._dtype) for each in (some.weights, some.intercept, some.signs.T)]
 
     def project(self, X: DeviceArray) -> DeviceArray:
         """Return the real values whose signs are the bits."""
@@ -58,9 +62,17 @@ class DeviceEncoder:
 
     def _columns(self, chunk: DeviceArray) -> DeviceArray:
         xp = self._place.xp
-        values = self._map(self._place.to(chunk, self._dtype)) @ self._weights
+        rows = self._map(self._place.to(chunk, self._dtype))
+        values = rows @ self._weights
         if self._intercept is not None:
             values = values + self._intercept[None, :]
+        if self._shortlist is not None:
+            weights, intercept, signs = self._shortlist
+            estimates = (rows @ weights + intercept[None, :]) @ signs
+            n_classes = signs.shape[1]
+            is_listed = estimates >= xp.sort(estimates, axis=1)[:, n_classes - N_LISTED, None]
+            scores = xp.where(is_listed, values[:, :n_classes], xp.zeros_like(estimates))
+            values = xp.concat([scores, values[:, n_classes:]], axis=1)
         if not bool(xp.all(xp.isfinite(values))):
             raise overflow(chunk, np.dtype(self._dtype))
         return values

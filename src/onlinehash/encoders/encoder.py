@@ -24,11 +24,13 @@ from onlinehash.codes import pack_signs
 from onlinehash.encoders.calibration import Calibration
 from onlinehash.encoders.device import DeviceEncoder, combine, overflow
 from onlinehash.encoders.onnx import OnnxGraph
+from onlinehash.encoders.shortlist import Shortlist, score_listed
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import FeatureMap, Identity, pack_features, unpack_features
 from onlinehash.types import Codes, Features, Signs
 
 _LAYOUT = 1
+_SHORTLIST = ("weights", "intercept", "codes", "lengths")
 VALUES_PER_CHUNK = 1 << 19  # elements of X processed at a time: bounded memory, and they stay in cache
 
 
@@ -42,7 +44,7 @@ class Encoder:
         f(s) = expm1(sharpness s / max |s|) / expm1(sharpness),   values = f(s) T
 
     with the maximum over the scores s of a row. The highest score becomes 1, lower ones much less. With sharpness 0 the
-    scores are taken as they are.
+    scores are taken as they are. With a ``shortlist``, classes that are not on it have the score 0.
 
     Parameters
     ----------
@@ -64,10 +66,13 @@ class Encoder:
         Labels of the classes that have codewords.
     calibration : Calibration, optional
         How far the scores of classes can be trusted.
+    shortlist : Shortlist, optional
+        Finds the classes to score, where they are many.
 
     Notes
     -----
-    Encoding costs O(n_inputs n_columns) per row, in chunks of rows: a memory-mapped X may be larger than memory.
+    Encoding costs O(n_inputs n_columns) per row, in chunks of rows: a memory-mapped X may be larger than memory. With a
+    shortlist it is O(n_inputs) and O(n_classes), not their product.
 
     An X of PyTorch or CuPy that is on a GPU is encoded there, and the result is an array of the same library on the
     same GPU. The first such call copies the encoder to it. Values that are zero but for rounding may have another sign
@@ -97,8 +102,11 @@ class Encoder:
     sharpness: float = 0.0
     classes: tuple[int | str, ...] | None = None
     calibration: Calibration = Calibration()  # noqa: RUF009 (immutable)
+    shortlist: Shortlist | None = None
 
     def __post_init__(self) -> None:
+        if self.shortlist is not None and not self.weights.flags.f_contiguous:  # classes are read one by one
+            object.__setattr__(self, "weights", np.asfortranarray(self.weights))
         for array in (self.weights, self.intercept, self.codewords, *pack_features(self.features)[1].values()):
             if array is not None:
                 array.flags.writeable = False
@@ -189,6 +197,8 @@ class Encoder:
             header["classes"] = list(self.classes)
             header["calibration"] = [known.temperature, known.known_score, known.spread, known.near_cosine]
             arrays |= {"probabilities": known.probabilities, "correct": known.correct.astype(np.uint8)}
+        if self.shortlist is not None:
+            arrays |= {f"shortlist_{name}": getattr(self.shortlist, name) for name in _SHORTLIST}
         return pack_arrays("encoder", _LAYOUT, header, arrays)
 
     def to_onnx(self, path: str | os.PathLike[str], *, double: bool = False) -> None:
@@ -206,9 +216,12 @@ class Encoder:
             Compute in double precision, in a file of twice the size; otherwise in the precision of the encoder.
         """
         graph = OnnxGraph(np.float64 if double else self.weights.dtype)
-        values = graph.node("MatMul", graph.features(self.features, "vectors"), graph.array(self.weights))
+        rows = graph.features(self.features, "vectors")
+        values = graph.node("MatMul", rows, graph.array(self.weights))
         if self.intercept is not None:
             values = graph.node("Add", values, graph.array(self.intercept))
+        if self.shortlist is not None:
+            values = graph.listed(values, rows, self.shortlist)
         if self.codewords is not None:
             values = graph.combined(values, self.codewords, self.sharpness)
         about = {"method": self.method, "version": str(self.version), "n_bits": str(self.n_bits)}
@@ -223,7 +236,9 @@ class Encoder:
         with complete(source, "encoder"):
             features = unpack_features(header["features"], arrays)
             names = tuple(header["feature_names"]) if "feature_names" in header else None
-            classes, calibration = None, Calibration()
+            classes, calibration, shortlist = None, Calibration(), None
+            if "shortlist_codes" in arrays:
+                shortlist = Shortlist(*(arrays[f"shortlist_{name}"] for name in _SHORTLIST))
             if "classes" in header:
                 classes, correct = tuple(header["classes"]), arrays["correct"].astype(bool)
                 known = header["calibration"]
@@ -239,6 +254,7 @@ class Encoder:
                 header.get("sharpness", 0.0),
                 classes,
                 calibration,
+                shortlist,
             )
 
     def __repr__(self) -> str:
@@ -263,26 +279,39 @@ class Encoder:
 
     def _combined(self, columns: Features) -> Features:
         """Return the real values whose signs are the bits, from the projections on all columns."""
-        if self.codewords is None:
+        words, dtype = self.codewords, self.weights.dtype
+        if words is None:
             return columns
-        dtype = self.weights.dtype
+        if self.shortlist is not None:  # a score of 0 adds nothing
+            listed = np.flatnonzero(columns[:, : len(words)].any(axis=0))
+            columns, words = np.hstack([columns[:, listed], columns[:, len(words) :]]), words[listed]
         with single_threaded_products(len(columns)):
-            values: Features = combine(columns, self.codewords.astype(dtype), self.sharpness, dtype)
+            values: Features = combine(columns, words.astype(dtype), self.sharpness, dtype)
             return values
 
     def _columns(self, X: NDArray[Any]) -> Iterator[Features]:
         """Yield the projections of chunks of rows on all columns of the weights."""
-        step = max(1, VALUES_PER_CHUNK // X.shape[1])
+        step = max(1, VALUES_PER_CHUNK // max(X.shape[1], self.weights.shape[1]))
         for start in range(0, len(X), step):
             chunk, dtype = X[start : start + step], self.weights.dtype
             with single_threaded_products(len(chunk)), np.errstate(over="ignore", invalid="ignore"):  # reported below
-                values: Features = self.features.transform(chunk.astype(dtype, copy=False)) @ self.weights
-                if self.intercept is not None:
-                    values += self.intercept
+                values = self._values(self.features.transform(chunk.astype(dtype, copy=False)))
                 # NaN or infinity in a row spreads to its projections: looking there costs a fraction of looking at X.
                 if not np.isfinite(values).all():
                     raise overflow(chunk, dtype)
             yield values
+
+    def _values(self, rows: Features) -> Features:
+        """Return the projections of rows of features; the classes that are not on their shortlists have 0."""
+        if self.shortlist is None:
+            values: Features = rows @ self.weights
+            return values if self.intercept is None else values + self.intercept
+        n_classes, columns, intercept = len(self.shortlist.codes), self.weights.T, self.intercept
+        assert intercept is not None
+        values = np.zeros((len(rows), len(columns)), rows.dtype)
+        values[:, n_classes:] = rows @ self.weights[:, n_classes:] + intercept[n_classes:]
+        score_listed(rows, columns, intercept, self.shortlist.find(rows), values)
+        return values
 
 
 _COPIES: WeakKeyDictionary[Encoder, dict[Place, DeviceEncoder]] = WeakKeyDictionary()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from onlinehash.codes import code_width
+from onlinehash.encoders.shortlist import N_LISTED, Shortlist
 from onlinehash.exceptions import needs_extra
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, Identity
 
@@ -121,6 +122,24 @@ class OnnxGraph:
         offset = self.array(codewords.sum(axis=0, dtype=np.float64))
         bits = self.node("Div", self.node("Sub", sums, offset), self.array(np.expm1(sharpness)))
         return self.node("Concat", bits, others, axis=1)
+
+    def listed(self, values: str, rows: str, shortlist: Shortlist) -> str:
+        """Set the scores of the classes to 0 that are not on the shortlist of a row of features."""
+        estimates = self.node("MatMul", rows, self.array(shortlist.weights))
+        estimates = self.node("Add", estimates, self.array(shortlist.intercept))
+        estimates = self.node("MatMul", estimates, self.array(shortlist.signs.T))
+        least = self.node("ReduceMin", self._highest(estimates, N_LISTED), axes=[1], keepdims=1)
+        n_classes, axis = self.array([len(shortlist.codes)], np.int64), self.array([1], np.int64)
+        scores = self.node("Slice", values, self.array([0], np.int64), n_classes, axis)
+        others = self.node("Slice", values, n_classes, self.array([np.iinfo(np.int64).max], np.int64), axis)
+        scores = self.node("Where", self.node("GreaterOrEqual", estimates, least), scores, self.array(0.0))
+        return self.node("Concat", scores, others, axis=1)
+
+    def _highest(self, x: str, n: int) -> str:
+        name = f"highest_{len(self._nodes)}"
+        inputs, outputs = [x, self.array([n], np.int64)], [name, f"{name}_places"]
+        self._nodes.append(self._onnx.helper.make_node("TopK", inputs, outputs, axis=1))
+        return name
 
     def packed(self, values: str, n_bits: int) -> str:
         """Pack the signs of values, eight to a byte, the first in the lowest bit."""

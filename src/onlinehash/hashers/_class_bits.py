@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 
 from onlinehash._internal.validation import check_positive
 from onlinehash.codebooks import ClassTable, Codebook, swap_for_learnability
+from onlinehash.encoders.shortlist import MOST_SCORED_CLASSES, N_LISTED
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._base import Signs
 from onlinehash.hashers._principal import random_rotation
@@ -101,21 +102,26 @@ def check_sharpness(name: str, value: Any) -> None:
 
 
 def choose_sharpness(n_classes: int, n_bits: int) -> float:
-    """Return the sharpness for a number of classes and of bits: 2/3 ln(C / 8) + 2 C / r^2; 0 where it is below 1/4.
+    """Return the sharpness for a number of classes and of bits; 0 where it is below 1/4.
 
-    Every score is noisy, and a bit sums all of them: more classes are more noise, and fewer bits repeat less. Found on
-    rows held out of the streams of five data sets; see the method's page.
+    ::
+
+        2/3 ln(min(C, 1024) / 8) + 2 min(C, 256) / r^2
+
+    Every score is noisy, and a bit sums all of them: more classes are more noise, and fewer bits repeat less. Of more
+    than 1024 classes 256 are summed. Found on rows held out of the streams of seven data sets; see the method's page.
 
     Examples
     --------
     >>> [round(choose_sharpness(150, n_bits), 2) for n_bits in (8, 16, 32, 64)]
     [6.64, 3.13, 2.25, 2.03]
-    >>> choose_sharpness(10, 32)
-    0.0
+    >>> [round(choose_sharpness(10, 32), 2), round(choose_sharpness(5000, 32), 2)]
+    [0.0, 3.73]
     """
     if not n_classes:
         return 0.0
-    sharpness = 2.0 / 3.0 * np.log(n_classes / 8.0) + 2.0 * n_classes / n_bits**2
+    noise = 2.0 / 3.0 * np.log(min(n_classes, MOST_SCORED_CLASSES) / 8.0)
+    sharpness = noise + 2.0 * min(n_classes, N_LISTED) / n_bits**2
     return 0.0 if sharpness < LEAST_CHOSEN else float(min(sharpness, MOST_CHOSEN))
 
 

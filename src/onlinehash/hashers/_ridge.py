@@ -409,9 +409,16 @@ class RidgeSolution:
         balanced = statistics.balanced(balance)
         self._balance, self._place = balance, statistics.place
         self._counts, self._balanced_counts = statistics.counts, balanced.counts
-        self._factor = balanced.factored(penalty or balanced.choose_penalty(seed, classes))
+        penalty = penalty or balanced.choose_penalty(seed, classes)
+        self._factor = balanced.factored(penalty)
         self._sums = on_host(balanced.sums)
         self.columns = self._factor.solve(self._sums.T)
+        self._penalty = penalty
+
+    def products(self, classes: NDArray[np.intp], columns: Matrix) -> Matrix:
+        """Return the products of the scores of classes, summed over rows, times columns: W^T A' W V."""
+        weights = self.columns[:, classes]
+        return np.asarray((self._sums[classes] - self._penalty * weights.T) @ (weights @ columns))
 
     def scores_without(self, rows: DeviceArray, members: Members) -> Matrix:
         """Return the scores that rows would have, had they not been added to the sums.
@@ -425,12 +432,13 @@ class RidgeSolution:
         is, this is y - (y - s) / (1 - h), with the leverage h = z A'^-1 z^T.
         """
         scores = on_host(rows @ self._place.put(self.columns))
-        leverages, between = self._factor.leverages(rows), self._sums @ self.columns
+        classes, places = np.unique(members.number, return_inverse=True)
+        leverages, between = self._factor.leverages(rows), self._sums[classes] @ self.columns
         without, sizes = scores.copy(), np.bincount(members.owner, minlength=len(scores))
         for n_own in np.unique(sizes).tolist():
             at = np.flatnonzero(sizes == n_own)
             entries = np.isin(members.owner, at)
-            own, share = (each[entries].reshape(-1, n_own) for each in (members.number, members.share))
+            own, place, share = (each[entries].reshape(-1, n_own) for each in (members.number, places, members.share))
             n, w = self._counts[own], self._balanced_counts[own]
             left = np.where(n - share > NOTHING, n - share, np.inf)  # a class of one row has no mean without it
             moved = share / left  # by this much of mu - z the mean of the class moves
@@ -438,8 +446,8 @@ class RidgeSolution:
             K = np.empty((len(at), n_own + 1, n_own + 1))
             K[:, 0, 0] = leverages[at]
             K[:, 0, 1:] = K[:, 1:, 0] = scores[at[:, None], own] / w
-            K[:, 1:, 1:] = between[own[:, :, None], own[:, None, :]] / (w[:, :, None] * w[:, None, :])
-            towards = np.concatenate([scores[at][:, None, :], between[own] / w[:, :, None]], axis=1)
+            K[:, 1:, 1:] = between[place[:, :, None], own[:, None, :]] / (w[:, :, None] * w[:, None, :])
+            towards = np.concatenate([scores[at][:, None, :], between[place] / w[:, :, None]], axis=1)
             B, sums = np.zeros_like(K), np.zeros((len(at), n_own, n_own + 1))
             for i in range(n_own):
                 old, off, new = np.zeros((3, len(at), n_own + 1))  # mu, z - mu, and the mean without z

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -17,6 +18,7 @@ from onlinehash._internal.validation import check_choice, check_non_negative_int
 from onlinehash.codebooks import make_codebook
 from onlinehash.encoders import Calibration
 from onlinehash.encoders.calibration import softmax
+from onlinehash.encoders.shortlist import MOST_SCORED_CLASSES, Shortlist
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.features import Centring, Fourier, RunningCentring, place_features
 from onlinehash.hashers._base import (
@@ -100,8 +102,8 @@ class HROH(WithCodewords):
         A mapping is taken as it is.
     sharpness : "auto", float or None, default="auto"
         How much high scores outweigh low ones ("beta"). "auto" follows from the number of classes C and of class bits
-        r: 2/3 ln(C / 8) + 2 C / r^2; where that is below 1/4, the code is linear. None is the linear code,
-        codes = sign(s T). May be changed at any time.
+        r: 2/3 ln(min(C, 1024) / 8) + 2 min(C, 256) / r^2; where that is below 1/4, the code is linear. None is the
+        linear code, codes = sign(s T). May be changed at any time.
     general_bits : int, default=0
         How many of the bits are kept general, for classes that are never learned: directions of the row along which
         classes differ most; at most as many as a row has features. Half of the bits is a good number. See the method's
@@ -299,10 +301,14 @@ class HROH(WithCodewords):
             )
             directions = np.pad(directions, ((0, len(weights) - len(directions)), (0, 0)))
             weights, intercept = np.hstack([weights, directions]), np.concatenate([intercept, offset])
-        frozen = self._features.freeze()
+        frozen, n_classes, shortlist = self._features.freeze(), len(words), None
+        weights, intercept = weights.astype(self._dtype, order="C"), intercept.astype(self._dtype)
+        if n_classes > MOST_SCORED_CLASSES:
+            columns, offset = weights[:, :n_classes], intercept[:n_classes]
+            shortlist = Shortlist.fit(columns, offset, partial(ridge.products, seen), self.seed_)
         return Encoder(
-            weights.astype(self._dtype, order="C"),
-            intercept.astype(self._dtype),
+            weights,
+            intercept,
             frozen if self._map is None else replace(self._map, inner=frozen),
             self.version_,
             self.name,
@@ -310,6 +316,7 @@ class HROH(WithCodewords):
             sharpness=self._sharpness(),
             classes=tuple(self._classes.labels[number] for number in seen),
             calibration=Calibration(self.temperature),
+            shortlist=shortlist,
         )
 
     def _solution(self) -> _Solution:
