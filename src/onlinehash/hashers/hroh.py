@@ -302,13 +302,12 @@ class HROH(WithCodewords):
             directions = np.pad(directions, ((0, len(weights) - len(directions)), (0, 0)))
             weights, intercept = np.hstack([weights, directions]), np.concatenate([intercept, offset])
         frozen, n_classes, shortlist = self._features.freeze(), len(words), None
-        weights, intercept = weights.astype(self._dtype, order="C"), intercept.astype(self._dtype)
         if n_classes > MOST_SCORED_CLASSES:
             columns, offset = weights[:, :n_classes], intercept[:n_classes]
-            shortlist = Shortlist.fit(columns, offset, partial(ridge.products, seen), self.seed_)
+            shortlist = Shortlist.fit(columns, offset, partial(ridge.products, seen), self.seed_, self._dtype)
         return Encoder(
-            weights,
-            intercept,
+            weights.astype(self._dtype, order="C"),
+            intercept.astype(self._dtype),
             frozen if self._map is None else replace(self._map, inner=frozen),
             self.version_,
             self.name,
