@@ -82,7 +82,7 @@ def sentence_transformers(model: str) -> Function:
 
 
 def use(model: str) -> Function:
-    """Return the function that embeds text with the multilingual Universal Sentence Encoder, 512 numbers of unit length.
+    """Return the function that embeds text with the multilingual Universal Sentence Encoder, as 512 numbers.
 
     Its weights come with the package, so nothing is downloaded. It knows meaning in 16 languages, and what was said in
     one is found in another. It takes no ``model``. The weights are loaded with the first text.
