@@ -97,17 +97,6 @@ def documents_of(name: str) -> str | None:
     return None if make is None else getattr(make, "takes", "text")
 
 
-def names_model(name: str) -> bool:
-    """Return whether the name of an embedder ends in a model, which is loaded from a file or downloaded.
-
-    Examples
-    --------
-    >>> names_model("torchvision:resnet18"), names_model("char_ngrams:256"), names_model("mine")
-    (True, False, False)
-    """
-    return bool(getattr(_maker(name), "example", ""))
-
-
 def known_embedders() -> list[str]:
     """Return the kinds of embedders that have a name.
 
