@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from onlinehash import Collection
 
 TEXTS = ["where is my card", "my card is lost", "i want a refund", "refund my order"]
@@ -31,6 +33,7 @@ def test_a_file_of_tickets_is_ingested_and_searched(tmp_path, run, monkeypatch):
     assert "embeds with 'char_ngrams:64' already" in run("collection migrate t.oh --embed char_ngrams:64", 1).output
 
 
+@pytest.mark.slow
 def test_a_new_collection_embeds_with_use_if_it_is_installed_else_with_ngrams(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("id,text\n1,The battery is empty\n2,I want my money back\n3,Where is my parcel?\n")
