@@ -34,7 +34,7 @@ from onlinehash.experiments.references import cosine_quality
 from onlinehash.metrics import Ranking
 
 EMBEDDERS = ("char_ngrams", "char_ngrams:4096", "use", "wordllama")
-MINILM = "all-MiniLM-L6-v2"
+MINILM = "sentence-transformers:all-MiniLM-L6-v2"
 N_LEARNED, N_NEW, N_QUERIES, N_BITS = 5000, 2500, 1000, 64
 DEBIAN = "Debian packages"
 Array = NDArray[Any]
