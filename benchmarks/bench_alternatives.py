@@ -1,7 +1,8 @@
-"""What people use instead, on one data set: bytes per item and mAP, as the plan experiments/clinc150.toml measures it.
+"""What people use instead, on two data sets: bytes per item and mAP, as the plan experiments/clinc150.toml measures it.
 
 The value of a row is mAP, the mean of three splits, with the lowest and the highest. Every way is measured twice: among
-the whole database, whose first 10 000 of 19 500 items are the stream, and among the items that it did not learn from.
+the whole database, whose first part is the stream (10 000 of 19 500 items of CLINC150, 5000 of 9200 of Jeopardy), and
+among the items that it did not learn from.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Array = NDArray[Any]
 Evaluated = Iterator[tuple[str, float, Callable[[slice], float]]]
 """Name, bytes per item, and mAP among some of the items."""
 
-DATASET, SEEDS = "clinc150", (0, 1, 2)
+SEEDS = (0, 1, 2)
 QUERIES_AT_A_TIME = 200  # all of them would keep a gigabyte of ranks
 ALL, UNLEARNED = "mAP", "mAP among items not learned from"
 
@@ -83,7 +84,10 @@ def rabitq(split: Split, _: int) -> Evaluated:
 
 
 def predicted_class(split: Split, seed: int) -> Evaluated:
-    """Learn in one pass, instance by instance; alpha is the best of a few tried on another split (seed 7)."""
+    """Learn in one pass, instance by instance; alpha is the best of a few tried on another split (seed 7) of CLINC150.
+
+    On that of Jeopardy it was within .005 of the best.
+    """
     classes = np.unique(split.database.y)
     classifier = SGDClassifier(alpha=1e-5, average=True, random_state=seed)
     classifier.partial_fit(*split.stream, classes=classes)
@@ -127,16 +131,26 @@ def features(split: Split, _: int) -> Evaluated:
     yield "float32, cosine", 4 * n_features, cosine
 
 
-def run() -> list[Row]:
-    data = load_dataset(DATASET)
+WAYS = {
+    "clinc150": (features, faiss_codes, rabitq, predicted_class, river_class, hroh),
+    "jeopardy": (features, rabitq, predicted_class, hroh),
+}
+
+
+def run(only: str | None = None) -> list[Row]:
+    return [row for dataset in WAYS if only in (None, dataset) for row in compare(dataset)]
+
+
+def compare(dataset: str) -> list[Row]:
+    data = load_dataset(dataset)
     values: dict[tuple[str, str], list[float]] = {}
     faiss.omp_set_num_threads(1)
     with threadpool_limits(1):
         for seed in SEEDS:
             split = data.split("published", seed)
-            for way in (features, faiss_codes, rabitq, predicted_class, river_class, hroh):
+            for way in WAYS[dataset]:
                 for name, n_bytes, quality in way(split, seed):
                     for what, items in ((ALL, slice(None)), (UNLEARNED, slice(len(split.stream.X), None))):
-                        id = f"{DATASET}, {name}", f"{what}, {n_bytes:g} bytes per item"
+                        id = f"{dataset}, {name}", f"{what}, {n_bytes:g} bytes per item"
                         values.setdefault(id, []).append(quality(items))
     return [Row(what, mean(v), min(v), max(v), meaning, "-") for (what, meaning), v in values.items()]

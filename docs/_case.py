@@ -28,7 +28,7 @@ WAYS = {
     "HROH": ("**HROH**", "yes", "yes", "yes", "yes", "yes"),
     "float32, cosine": ("the vectors themselves, cosine", "no", "", "yes", "", "yes"),
     "faiss RaBitQ, 1 bit per feature": ("faiss RaBitQ, 1 bit per feature", "no", "no", "yes", "no", "yes"),
-    "sign bits": ("sign bits of all 384 features", "no", "", "yes", "", "yes"),
+    "sign bits": ("sign bits of all features", "no", "", "yes", "", "yes"),
     "faiss LSH": ("faiss LSH", "no", "", "yes", "", "yes"),
     "faiss ITQ": ("faiss ITQ", "no", "no", "yes", "no", "yes"),
     "scikit-learn SGDClassifier, predicted class": (
@@ -47,7 +47,12 @@ SHOWN_BYTES = {"HROH": (2, 8)}  # of those measured; all for the others
 def readme_page() -> str:
     """Put the figure's sentences and both tables into the README."""
     text = (ROOT / "README.md").read_text()
-    parts = {"case": _sentences(), "published": _published_table(), "instead": _alternatives_table()}
+    parts = {
+        "case": _sentences(),
+        "published": _published_table(),
+        "instead": _alternatives_table(),
+        "ada": _ada_table(),
+    }
     for name, part in parts.items():
         text = filled(text, name, part)
     return text
@@ -108,28 +113,46 @@ def _published_table() -> str:
 
 def _alternatives_table() -> str:
     """Compare with what people use instead."""
-    everywhere, unlearned = alternatives("mAP"), alternatives("mAP among items not learned from")
     lines = [
         "| an item is stored as | bytes per item | mAP | of items not learned from | learns from labels | item by item "
         "| a new class without starting over | unlearns | gives distances |",
         "|---|---|---|---|---|---|---|---|---|",
+        *(f"| {' | '.join([*cells, *WAYS[way][1:]])} |" for way, cells in _alternatives_rows("clinc150").items()),
     ]
-    for way, (title, *facts) in WAYS.items():
-        sizes = SHOWN_BYTES.get(way, tuple(everywhere.get(way, {})))
-        lengths = f", {_joined(8 * size for size in sizes)} bits" if len(sizes) > 1 else ""
-        values = [" / ".join(form_value(cells[way][size]) for size in sizes) for cells in (everywhere, unlearned)]
-        lines.append(f"| {' | '.join([title + lengths, _joined(sizes), *values, *facts])} |")
     return "\n".join(lines) + "\n"
 
 
-def alternatives(measure: str) -> dict[str, Sizes]:
+def _ada_table() -> str:
+    """Compare the same ways on vectors of OpenAI's ada-002."""
+    lines = [
+        "| an item is stored as | bytes per item | mAP | of items not learned from |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(cells)} |" for cells in _alternatives_rows("jeopardy").values()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _alternatives_rows(dataset: str) -> dict[str, list[str]]:
+    """Return how an item is stored, bytes per item, mAP, and mAP of items not learned from, by way."""
+    everywhere = alternatives("mAP", dataset)
+    unlearned = alternatives("mAP among items not learned from", dataset)
+    rows = {}
+    for way in filter(everywhere.get, WAYS):
+        sizes = SHOWN_BYTES.get(way, tuple(everywhere[way]))
+        lengths = f", {_joined(8 * size for size in sizes)} bits" if len(sizes) > 1 else ""
+        values = [" / ".join(form_value(cells[way][size]) for size in sizes) for cells in (everywhere, unlearned)]
+        rows[way] = [WAYS[way][0] + lengths, _joined(sizes), *values]
+    return rows
+
+
+def alternatives(measure: str, dataset: str = "clinc150") -> dict[str, Sizes]:
     """Return a measure of what people use instead, by name and bytes per item."""
     found: defaultdict[str, Sizes] = defaultdict(dict)
     for row in json.loads(ALTERNATIVES.read_text())["rows"]:
         measured_as, _, size = row["meaning"].removesuffix(" bytes per item").rpartition(", ")
-        if measured_as == measure:
-            way = re.sub(r", \d+ bits$", "", row["what"].removeprefix("clinc150, "))
-            found[way][int(size)] = row["ratio"]
+        measured_on, _, name = row["what"].partition(", ")
+        if (measured_as, measured_on) == (measure, dataset):
+            found[re.sub(r", \d+ bits$", "", name)][int(size)] = row["ratio"]
     return dict(found)
 
 

@@ -21,6 +21,7 @@ from _cli_reference import cli_page
 from _gpu import gpu_page
 from _parts import EXPERIMENTS, ROOT, filled, results_of
 from _scaling import scaling_page
+from _text import documents_page
 from _traits import TRAITS
 from benchmarks.measure import page as benchmarks_page
 
@@ -248,6 +249,7 @@ PAGES = {
     ROOT / "README.md": _case.readme_page,
     ROOT / "benchmarks" / "README.md": benchmarks_page,
     ROOT / "docs" / "cli.md": cli_page,
+    ROOT / "docs" / "guides" / "documents.md": documents_page,
     ROOT / "docs" / "guides" / "on-a-gpu.md": gpu_page,
     ROOT / "docs" / "hashers" / "index.md": hashers_page,
     ROOT / "docs" / "hashers" / "hroh.md": hroh_page,

@@ -9,7 +9,7 @@ tickets.csv has 160 tickets of 10 intents, written for the examples. Each fifth 
 holds the other four. Run it:
 
     python examples/intent_routing.py
-    python examples/intent_routing.py --table mine.csv --embed wordllama    # columns text and intent
+    python examples/intent_routing.py --table mine.csv --embed use    # columns text and intent
 """
 
 from __future__ import annotations

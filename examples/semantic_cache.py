@@ -9,7 +9,7 @@ The questions were written for this example; `char_ngrams` knows spelling only. 
 choose it on questions of your own. Run it:
 
     python examples/semantic_cache.py
-    python examples/semantic_cache.py --embed wordllama    # knows meaning: pip install wordllama
+    python examples/semantic_cache.py --embed use    # knows meaning: pip install '.[text]'
 """
 
 from __future__ import annotations

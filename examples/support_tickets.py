@@ -10,7 +10,7 @@ Finally the collection moves to another embedder while it is searched. tickets.c
 example. Run it:
 
     python examples/support_tickets.py
-    python examples/support_tickets.py --then wordllama         # a model that knows meaning: pip install wordllama
+    python examples/support_tickets.py --then use               # a model that knows meaning: pip install '.[text]'
     python examples/support_tickets.py --clinc data_full.json   # 150 intents: the file of github.com/clinc/oos-eval
 """
 

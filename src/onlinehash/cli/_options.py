@@ -74,7 +74,7 @@ Embed = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Embedder of documents: char_ngrams, or KIND:MODEL.",
+        help="Embedder of documents: use, char_ngrams, or KIND:MODEL.",
         show_default="that of the collection",
     ),
 ]

@@ -34,7 +34,10 @@ _SOURCE = (
     "A file: .csv, .jsonl, .parquet, .npy or .npz; a folder of .parquet files; or a stream: "
     "redis://host:port/0/stream, nats://host:port/stream."
 )
-_DOCUMENTS = "Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files."
+_DOCUMENTS = (
+    "Column of text or paths to embed, instead of vectors; for .csv, .jsonl and .parquet files. Without --embed, a new "
+    "collection embeds with use, or with char_ngrams where the extra text is not installed."
+)
 _FOLLOW = "Wait for more messages, or stop at the end; both read a .jsonl file as a stream."
 _REPORT_EVERY = 10.0  # seconds between two lines
 
@@ -88,6 +91,7 @@ def ingest(
     even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
     from onlinehash.collection.transfer import import_chunks
+    from onlinehash.embedders import default_embedder
     from onlinehash.streams import Consumer, open_source
     from onlinehash.tables import Columns, read
     from onlinehash.tables import layout as layout_of
@@ -111,7 +115,7 @@ def ingest(
     if documents is not None:
         _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
         if embed is None and not into.exists():
-            raise typer.BadParameter("--documents needs --embed for a new collection, as in --embed char_ngrams.")
+            embed = default_embedder()
     given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
     opening = partial(_open, into, method, given, refresh=refresh, vector_dtype=dtype, embed=embed)
     stopped: list[int] = []

@@ -141,7 +141,7 @@ class Collection:
             What searches the codes: ``"memory"``, as by default, ``"faiss"``, ``"gpu"``, ``"milvus:http://host:19530"``
             or ``"milvus:codes.db"``.
         embed : name, callable or model, optional
-            Embeds documents: ``"char_ngrams"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
+            Embeds documents: ``"use"``, ``f(list) -> array``, an object with ``transform`` or ``encode``; see
             :mod:`onlinehash.embedders`. The collection remembers its name and refuses another. Not needed again if it
             was given by name. Documents that are text or paths are kept, in the field ``"document"`` of the payload:
             :meth:`migrate` can then embed them again.

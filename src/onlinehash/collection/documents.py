@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinehash.collection.inputs import payload_texts
 from onlinehash.embedders import Embedder, documents_of, is_document, make_embedder
-from onlinehash.exceptions import InvalidInputError, UnknownNameError, counted
+from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError, counted
 
 FIELD = "document"
 """Field of a payload that holds the document."""
@@ -70,6 +70,8 @@ class Documents:
             raise InvalidInputError(
                 f"This collection embeds with {name!r}, which is not registered by that name; open it with embed=."
             ) from None
+        except MissingExtraError as error:
+            raise MissingExtraError(f"This collection embeds documents with {name!r}: {error}") from error
         return self.given
 
     def vectors(self, documents: Sequence[Any]) -> NDArray[np.float32]:

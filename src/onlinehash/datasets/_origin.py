@@ -1,7 +1,8 @@
-"""Origins of a data set: where it is found, read and downloaded from; NumPy archives, and what scikit-learn carries."""
+"""Origins of a data set: where it is found, read and downloaded from; NumPy archives, and what packages carry."""
 
 from __future__ import annotations
 
+import json
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
@@ -103,6 +104,37 @@ class ScikitLearnDigits(Origin):
     def read(self, path: Path) -> Content:
         X, y = import_module("sklearn.datasets").load_digits(return_X_y=True)
         return checked_content(X / np.float32(16), y, (), path, "scikit-learn")
+
+
+@dataclass(frozen=True)
+class PackageFiles(Origin):
+    """Read what an installed package carries: vectors in an .npy file, and records in a JSON file, one per vector.
+
+    The labels are the field ``label`` of the records. The package is not imported.
+    """
+
+    package: str
+    module: str
+    vectors: str
+    records: str
+    label: str
+
+    @property
+    def wanted(self) -> str:
+        return f"the package {self.package}"
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        module = find_spec(self.module)
+        folder = Path(module.origin).parent if module and module.origin else None
+        return folder if folder and (folder / self.vectors).is_file() else None
+
+    def read(self, path: Path) -> Content:
+        try:
+            X = np.load(path / self.vectors, allow_pickle=False)
+            labels = [record[self.label] for record in json.loads((path / self.records).read_text("utf-8"))]
+        except _DAMAGED as error:
+            raise FileFormatError(f"{path} does not hold the files of {self.package}: {error}") from error
+        return checked_content(X, np.array(labels), (), path / self.vectors, self.wanted)
 
 
 @dataclass(frozen=True)

