@@ -7,9 +7,12 @@ self_recall  items, all of them learned, found by their own vector
 ranking      precision and mAP of the orders that ``search`` offers
 cost         of one query
 classify     the error that was promised, and how many rows get a label
+all_learned  the same of CIFAR-10, of which everything else was learned
 suspects     labels that were changed at random; beside it cleanlab, if that package is installed
+mended       what such labels cost, before and after all suspects got the label that they should have
 review       accuracy by the number of labels, where the collection chooses what to label
 link         mAP after pairs instead of labels
+two_labels   precision and mAP of items that have two labels each: means of two sentences
 """
 
 from __future__ import annotations
@@ -185,6 +188,16 @@ def classify(seed: int) -> Measured:
                 yield f"{what}, {100 * promise:g} % promised", "rows of known classes that get a label", "-", coverage
 
 
+def all_learned(seed: int) -> Measured:
+    (learned, new), _ = draw("cifar10", seed, 60_000 - N_ITEMS, N_ITEMS)
+    with filled(learned) as collection:
+        for promise in PROMISES[1:4]:
+            error, coverage = error_and_coverage(collection, new, promise, np.ones(N_ITEMS, bool))
+            what = f"cifar10, {100 * promise:g} % promised"
+            yield what, "error of labels given / promise", "at most 1.3", error / promise
+            yield what, "rows that get a label", "-", coverage
+
+
 def error_and_coverage(collection: Collection, new: Batch, promise: float, is_known: Array) -> tuple[float, float]:
     """Return the share of wrong labels among those given, and the share of rows of known classes that get one."""
     unknown_share = float(1.0 - is_known.mean())
@@ -227,6 +240,32 @@ def suspects(seed: int) -> Measured:
                 yield name, "AUROC", "-", roc_auc_score(wrong, -quality)
 
 
+def mended(seed: int) -> Measured:
+    for dataset in DATASETS[:3]:
+        (items, new), _ = draw(dataset, seed, N_LEARNED, N_ITEMS)
+        rng, n_classes = np.random.default_rng(seed), items.y.max() + 1
+        wrong = rng.permutation(N_LEARNED) < N_LEARNED // 10
+        y = np.where(wrong, (items.y + rng.integers(1, n_classes, N_LEARNED)) % n_classes, items.y)
+        what = f"{dataset}, 10 % of the labels wrong"
+        with filled(items) as collection:
+            yield f"{dataset}, no label wrong", "accuracy", "-", accuracy(collection, new)
+        with filled(Batch(items.X, y)) as collection:
+            yield f"{what}", "accuracy", "-", accuracy(collection, new)
+            found = collection.suspects(N_LEARNED // 10)
+            collection.update([each.id for each in found], labels=[each.suggested for each in found])
+            collection.refresh()
+            yield f"{what}, suspects mended", "accuracy", "-", accuracy(collection, new)
+            left = np.mean([item.labels for item in collection.get(range(N_LEARNED))] != items.y)
+            yield f"{what}, suspects mended", "labels that are wrong", "-", float(left)
+
+
+def accuracy(collection: Collection, new: Batch) -> float:
+    """Return the share of rows whose class has the highest score."""
+    assert collection.encoder is not None and collection.encoder.classes is not None
+    classes = np.array(collection.encoder.classes)
+    return float(np.mean(classes[collection.encoder.class_scores(new.X).argmax(axis=1)] == new.y))
+
+
 def precision_of(scores: Array, wrong: Array) -> float:
     """Return the precision at the number of wrong rows, the expected value where scores are equal."""
     n_wrong = int(wrong.sum())
@@ -253,10 +292,7 @@ def review(seed: int) -> Measured:
                     collection.update(chosen, labels=items.y[chosen])
                     known += chosen
                 collection.refresh()
-                assert collection.encoder is not None and collection.encoder.classes is not None
-                classes = np.array(collection.encoder.classes)
-                right = classes[collection.encoder.class_scores(new.X).argmax(axis=1)] == new.y
-                accuracies.setdefault(by, []).append(float(right.mean()))
+                accuracies.setdefault(by, []).append(accuracy(collection, new))
                 yield f"clinc150, {by}, {n_labels} labels", "accuracy", "-", accuracies[by][-1]
     for by in ("uncertain", "unknown", "diverse"):
         needed = np.interp(accuracies["random"][-1], accuracies[by], steps)
@@ -292,8 +328,39 @@ def link(seed: int) -> Measured:
             yield f"clinc150, {name}", "mAP", "-", precision_and_map(collection, queries, items.y, rescore)[1]
 
 
+def two_labels(seed: int) -> Measured:
+    (learned, items, queries), _ = draw("clinc150", seed, N_LEARNED, N_ITEMS, 2 * N_QUERIES)
+    rng = np.random.default_rng(seed)
+    (X, y), (D, d), (Q, q) = (pairs_of(rows, rng) for rows in (learned, items, queries))
+    for n_bits, n_general in ((64, 32), (64, 0), (32, 0), (16, 0)):
+        what = f"clinc150, {n_bits} bits, {n_general} general"
+        with TemporaryDirectory() as folder:
+            hasher = HROH(n_bits, general_bits=n_general, random_state=seed)
+            with Collection.open(f"{folder}/items.oh", hasher) as collection:
+                collection.upsert(range(len(d), len(d) + len(y)), X, [sorted(set(both)) for both in y.tolist()])
+                collection.upsert(range(len(d)), D)
+                collection.delete(range(len(d), len(d) + len(y)))
+                collection.refresh()
+                for name, rescore in (("codes", None), ("cosine", "cosine"), ("learned", "learned")):
+                    found = list[tuple[float, float]]()
+                    for ids, own in zip(collection.search(Q, len(d), rescore=rescore).ids, q, strict=True):
+                        relevant = np.asarray(np.isin(d[ids], own).any(axis=1))
+                        precisions = np.cumsum(relevant) / np.arange(1, len(d) + 1)
+                        found.append((relevant[:10].mean(), precisions[relevant].mean()))
+                    for meaning, value in zip(("P@10", "mAP"), np.mean(found, axis=0), strict=True):
+                        yield f"{what}, {name}", meaning, "-", float(value)
+
+
+def pairs_of(rows: Batch, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return the means of pairs of rows, each row in one pair, and the labels of both."""
+    one, other = rng.permutation(len(rows.y)).reshape(2, -1)
+    unit = rows.X / np.linalg.norm(rows.X, axis=1, keepdims=True)
+    return (unit[one] + unit[other]) / 2, np.stack([rows.y[one], rows.y[other]], axis=1)
+
+
 PARTS: dict[str, Callable[[int], Measured]] = {
-    part.__name__: part for part in (self_recall, ranking, cost, classify, suspects, review, link)
+    part.__name__: part
+    for part in (self_recall, ranking, cost, classify, all_learned, suspects, mended, review, link, two_labels)
 }
 
 

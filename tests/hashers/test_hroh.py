@@ -550,12 +550,14 @@ def test_another_length_may_have_general_bits():
     assert (long.n_bits, long.general_bits) == (64, 0)
 
 
-def test_there_are_at_most_as_many_general_bits_as_features():
+def test_more_general_bits_than_features_are_rotations_and_tell_rows_apart():
     X, y = stream(400)
-    many, all_of_them = (make(16, general_bits=n).partial_fit(X, y) for n in (12, X.shape[1]))
     assert X.shape[1] == 9
-    assert many.codewords_.shape[1] == 7
-    assert np.array_equal(many.transform(X), all_of_them.transform(X))
+    few, many = (make(8 + n, general_bits=n).partial_fit(X, y).snapshot() for n in (9, 40))
+    assert (few.n_bits, many.n_bits, many.codewords.shape[1]) == (17, 48, 8)
+    np.testing.assert_allclose(many.project(X)[:, 8:17], few.project(X)[:, 8:], atol=1e-6)
+    codes = {length: {code.tobytes() for code in each.encode(X)} for length, each in ((9, few), (40, many))}
+    assert len(codes[40]) > 1.2 * len(codes[9])
 
 
 def test_another_codebook_equals_having_learned_it():

@@ -132,8 +132,9 @@ def general_directions(
 
     The directions are the first generalised eigenvectors of the total scatter against the scatter within classes:
     those along which rows differ most, compared with how much rows of one class differ. They are rotated by ITQ, on
-    rows simulated from the class means and the scatter within. ``classes`` are those that have rows, in an order that
-    does not depend on the stream. Costs O(n_inputs^3).
+    rows simulated from the class means and the scatter within. More bits than inputs are further rotations of all
+    directions, at random. ``classes`` are those that have rows, in an order that does not depend on the stream. Costs
+    O(n_inputs^3).
 
     Examples
     --------
@@ -155,16 +156,18 @@ def general_directions(
     within = statistics.gram / total - (means * shares[:, None]).T @ means
     scatter = statistics.gram / total - np.outer(mean, mean)
     soft = WITHIN_CLASS_PENALTY * np.trace(within) / n_inputs + TINY * (np.trace(statistics.gram) / total + TINY)
-    first = [n_inputs - n_bits, n_inputs - 1]
+    n_directions = min(n_bits, n_inputs)
+    first = [n_inputs - n_directions, n_inputs - 1]
     directions = eigh(scatter, within + soft * np.eye(n_inputs), subset_by_index=first)[1][:, ::-1]
     directions = directions @ random_rotation(directions, seed, 1)  # eigenvectors are unique but for their signs
     rng = np.random.default_rng([seed, 7])
     drawn = rng.choice(len(classes), N_SIMULATED_ROWS, p=shares)
     squares, vectors = np.linalg.eigh(directions.T @ within @ directions)
     root = (vectors * np.sqrt(np.maximum(squares, 0.0))) @ vectors.T
-    noise = rng.standard_normal((N_SIMULATED_ROWS, n_bits)) @ root
+    noise = rng.standard_normal((N_SIMULATED_ROWS, n_directions)) @ root
     simulated = (means - mean)[drawn] @ directions + noise
     size = np.sqrt(np.square(simulated).mean())
-    directions = directions @ fit_rotation(simulated, np.eye(n_bits), N_ROTATION_STEPS)
-    weights = directions * (GENERAL_BIT_SIZE / size if size > 0.0 else 0.0)
+    turned = [directions @ fit_rotation(simulated, np.eye(n_directions), N_ROTATION_STEPS)]
+    turned += [directions @ random_rotation(directions, seed, i + 2) for i in range((n_bits - 1) // n_inputs)]
+    weights = np.hstack(turned)[:, :n_bits] * (GENERAL_BIT_SIZE / size if size > 0.0 else 0.0)
     return weights, -(mean @ weights)

@@ -106,8 +106,8 @@ class HROH(WithCodewords):
         linear code, codes = sign(s T). May be changed at any time.
     general_bits : int, default=0
         How many of the bits are kept general, for classes that are never learned: directions of the row along which
-        classes differ most; at most as many as a row has features. Half of the bits is a good number. See the method's
-        page.
+        classes differ most, and rotations of them where a row has fewer features. Half of the bits is a good number.
+        See the method's page.
     features : {"fourier", "none"}, default="fourier"
         What goes beside the row itself: random Fourier features, by fast Hadamard transforms, or nothing.
     n_components : int, default=2048
@@ -236,11 +236,7 @@ class HROH(WithCodewords):
 
     @property
     def _n_class_bits(self) -> int:
-        return self.n_bits - self._n_general_bits
-
-    @property
-    def _n_general_bits(self) -> int:
-        return min(self.general_bits, self._n_features)
+        return self.n_bits - self.general_bits
 
     def _head_size(self) -> int:
         return HEAD_ROWS if self.features == "fourier" and self.bandwidth is None else 0
@@ -294,10 +290,10 @@ class HROH(WithCodewords):
         weights, words = ridge.columns[:, seen], words[seen]
         intercept = CONSTANT * weights[-1]
         weights = weights[:-1]
-        if self._n_general_bits:
+        if self.general_bits:
             statistics = self._sums.complete(self._n_features)
             directions, offset = general_directions(
-                statistics, self._in_order(statistics), self._n_general_bits, self.seed_
+                statistics, self._in_order(statistics), self.general_bits, self.seed_
             )
             directions = np.pad(directions, ((0, len(weights) - len(directions)), (0, 0)))
             weights, intercept = np.hstack([weights, directions]), np.concatenate([intercept, offset])
