@@ -172,10 +172,10 @@ def test_a_call_that_is_interrupted_is_done_or_not(name, template, tmp_path):
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_that_is_interrupted_at_many_places_is_done_or_not(name, template, tmp_path):
     def sample(n):
-        n_apart, n_last = times(20, 60), times(8, 20)
+        n_apart, n_last = times(6, 60), times(4, 20)
         return sorted({*range(1, n, max(1, n // n_apart)), *range(max(1, n - n_last), n + 1)})
 
-    assert interrupted_at(name, template, tmp_path, sample) > 20
+    assert interrupted_at(name, template, tmp_path, sample) > 6
 
 
 STEPS = [
@@ -190,8 +190,16 @@ STEPS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [KeyboardInterrupt, StorageError("no room"), MemoryError], ids=repr)
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [
+        ("before", KeyboardInterrupt),
+        ("before", StorageError("no room")),
+        ("after", KeyboardInterrupt),
+        ("after", MemoryError),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
 def test_a_step_that_fails_fails_its_change_and_no_later_one(template, tmp_path, monkeypatch, owner, step, when, error):
     path = tmp_path / "items.oh"
