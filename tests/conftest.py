@@ -24,7 +24,7 @@ def commands_are_built_once():
 
 @pytest.fixture
 def few_components(monkeypatch):
-    """Give HROH 256 components by default, of 2048, which only take time."""
+    """Give HROH 128 components by default, not 2048, which only take time."""
     from onlinehash import HROH
 
-    monkeypatch.setitem(HROH.__init__.__kwdefaults__, "n_components", 256)
+    monkeypatch.setitem(HROH.__init__.__kwdefaults__, "n_components", 128)
