@@ -17,15 +17,15 @@ pytestmark = pytest.mark.slow
 
 def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     """Items come and go in pairs of equal vectors: a search finds both or none."""
-    X, y = data.take(200)
-    collection = place.open(HCOH(n_bits=16, random_state=0), 100)
+    X, y = data.take(100)
+    collection = place.open(HCOH(n_bits=16, random_state=0), 50)
     collection.upsert([0, 1], X[[0, 0]], y[[0, 0]])
     failures, done = [], threading.Event()
 
     def search():
         rng = np.random.default_rng()
         while not done.is_set():
-            hits = collection.search(X[rng.integers(200)], 10_000)
+            hits = collection.search(X[rng.integers(100)], 10_000)
             found = set(hits.ids)
             if {id ^ 1 for id in found} != found or len(found) != len(hits):
                 failures.append(hits)
@@ -34,7 +34,7 @@ def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
 
     def write(first):
         try:
-            for i in range(first, 200, 2):
+            for i in range(first, 100, 2):
                 ids = [2 * i, 2 * i + 1]
                 collection.upsert(ids, X[[i, i]], y[[i, i]])
                 if i % 5 == first % 5:
