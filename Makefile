@@ -38,10 +38,12 @@ style: .venv/dev
 layers: .venv/dev
 	@.venv/bin/lint-imports --no-logo > .venv/layers.txt || { cat .venv/layers.txt; exit 1; }
 
-# Once per environment, beside the checks, so that no test waits for it. Matplotlib would warn while it lists the fonts.
+# Once per environment, beside the checks, so that no test waits for it: kernels, and modules, which each process that
+# runs tests would compile for itself. Matplotlib would warn while it lists the fonts.
 .venv/kernels: .venv/dev
 	@OPENBLAS_NUM_THREADS=1 .venv/bin/onlinehash compile 2> $@.txt || { cat $@.txt; exit 1; }
 	@.venv/bin/python -c "import matplotlib.font_manager" 2> $@.txt || { cat $@.txt; exit 1; }
+	@.venv/bin/python -m pytest --collect-only -qq -n 0 > $@.txt 2>&1 || { cat $@.txt; exit 1; }
 	@touch $@
 
 # Some tests start real programs: installed where that may be done, else those tests are skipped, and never if CI=true.

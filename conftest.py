@@ -21,7 +21,8 @@ memory = Path("/dev/shm")
 if "TMPDIR" not in os.environ and memory.is_dir() and not os.statvfs(memory).f_flag & os.ST_NOEXEC:
     tempfile.tempdir = str(memory) if shutil.disk_usage(memory).free > 8 << 30 else None
 
-collect_ignore = ["tests/smoke.py"]  # a program, which a test runs
+# A program, which a test runs; and an example that needs a cluster, and runs in the tests that have one.
+collect_ignore = ["tests/smoke.py", "src/onlinehash/scale/__init__.py"]
 collect_ignore_glob = [] if find_spec("cupy") else ["src/onlinehash/*/engines/gpu*.py"]
 
 
@@ -56,9 +57,6 @@ def pytest_xdist_auto_num_workers(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the example that starts a cluster; begin with files that have slow tests: quick ones fill the end."""
-    for item in items:
-        if item.name == "onlinehash.scale":
-            item.add_marker(pytest.mark.slow)
+    """Begin with files that have slow tests: quick ones fill the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)

@@ -180,14 +180,14 @@ def slow_distance(calibration, query, item, cosine, n_listed):
     return 1.0 - gate * (same + agree) / 2.0 - (1.0 - gate) * cosine
 
 
-@pytest.mark.parametrize("n_classes", [1, 2, 4, 5, 30])
+@pytest.mark.parametrize("n_classes", [1, 5, 30])
 @pytest.mark.parametrize("scale", [0.2, 1.0])  # queries unlike everything learned, and like it
 def test_distances_are_nearly_those_of_all_classes(n_classes, scale):
     scores, y = problem(200, n_classes, noise=0.1)
     calibration = Calibration.fit(scores, y[:, None])
     cosines = np.random.default_rng(1).uniform(-1.0, 0.99, 200)
     lists = calibration.class_lists(scores)
-    for query in scale * scores[:20]:
+    for query in scale * scores[:6]:
         distances = calibration.distances(query, lists, cosines)
         for n_listed, tolerance in ((5, 0.005), (n_classes, 0.03)):  # rounding, and the classes that are not listed
             items = zip(scores, cosines, strict=True)

@@ -23,8 +23,7 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_block_runs(block, capsys, monkeypatch):
-    monkeypatch.setitem(oh.HROH.__init__.__kwdefaults__, "n_components", 128)  # of 2048, which only takes time
+def test_block_runs(block, capsys, few_components):
     exec(compile(block, "documentation", "exec"), {})
     assert capsys.readouterr().out
 
@@ -45,7 +44,7 @@ def server():
 
 
 @pytest.fixture
-def at_hand(tmp_path, monkeypatch):
+def at_hand(tmp_path, monkeypatch, few_components):
     monkeypatch.chdir(tmp_path)
     X, y = oh.load_dataset("digits").split().stream
     np.save("X.npy", X)

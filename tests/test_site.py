@@ -221,7 +221,9 @@ def without_numbers(text):
 
 
 @pytest.mark.parametrize("page", WALKS, ids=lambda page: page.stem)
-def test_commands_work_in_an_empty_folder_and_print_what_the_page_says(page, tmp_path, monkeypatch, capsys):
+def test_commands_work_in_an_empty_folder_and_print_what_the_page_says(
+    page, tmp_path, monkeypatch, capsys, few_components
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     printed = ""

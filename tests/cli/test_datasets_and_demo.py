@@ -48,6 +48,7 @@ from importlib import import_module
 from pathlib import Path
 import onlinehash
 from onlinehash.cli import app
+onlinehash.HROH.__init__.__kwdefaults__["n_components"] = 64  # of 2048, which only takes time
 app(["compile"], standalone_mode=False)
 root = Path(onlinehash.__file__).parent
 for path in root.rglob("*.py"):

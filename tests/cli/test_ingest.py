@@ -143,7 +143,7 @@ def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
 
 
 def test_a_collection_has_the_hasher_of_python_unless_another_is_chosen(run):
-    Path("items.jsonl").write_bytes(line(0))
+    Path("items.jsonl").write_text('{"id": 1, "vectors": [1, 2]}\n')  # without a label: nothing is learned
     run("ingest items.jsonl --into items.oh")
     run("collection create other.oh")
     run("collection create short.oh --bits 16")

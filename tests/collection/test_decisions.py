@@ -83,7 +83,7 @@ def share_known(collection, vectors):
 def test_rows_of_labels_never_learned_are_seldom_known(tmp_path, digits):
     X, y = digits
     learned, other = np.flatnonzero(y < 8), np.flatnonzero(y >= 8)
-    with Collection.open(tmp_path / "some.oh", HROH(64, random_state=0), "manual") as items:
+    with Collection.open(tmp_path / "some.oh", HROH(64, n_components=512, random_state=0), "manual") as items:
         items.upsert(learned[:600].tolist(), X[learned[:600]], y[learned[:600]])
         assert share_known(items, X[other]) < 0.2
         assert share_known(items, X[learned[600:]]) > 0.85

@@ -322,8 +322,8 @@ def test_a_damaged_collection_is_not_backed_up_over_a_sound_one(file, tmp_path):
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["over an older one", "new"])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, DamagedError])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_a_backup_that_is_interrupted_leaves_nothing_beside_an_older_one(place, data, tmp_path, older, share, error):
     X, y = data.take(300)
     folder = tmp_path / "backups"

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 from tests.collection.brute import by_distance
 from tests.collection.places import EnginePlace, FilePlace
+from tests.thorough import times
 
 from onlinehash import HCOH, HROH, hamming_distances
 from onlinehash.collection import generations
@@ -166,7 +167,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
 
 TestCollection = CollectionMachine.TestCase
-TestCollection.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestCollection.settings = settings(max_examples=times(25, 100), stateful_step_count=30, deadline=None)
 
 
 class UnlearningMachine(CollectionMachine):
@@ -245,7 +246,7 @@ def is_link(label):
 
 
 TestUnlearning = UnlearningMachine.TestCase
-TestUnlearning.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestUnlearning.settings = settings(max_examples=times(25, 100), stateful_step_count=30, deadline=None)
 
 
 def test_a_collection_in_postgres_does_the_same(server):
@@ -256,4 +257,6 @@ def test_a_collection_in_postgres_does_the_same(server):
         def leave_place(self):
             server.execute(f"DROP SCHEMA onlinehash_{self.place.name} CASCADE")
 
-    run_state_machine_as_test(PostgresMachine, settings=settings(max_examples=8, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(
+        PostgresMachine, settings=settings(max_examples=times(6, 30), stateful_step_count=20, deadline=None)
+    )

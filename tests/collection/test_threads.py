@@ -17,15 +17,15 @@ pytestmark = pytest.mark.slow
 
 def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
     """Items come and go in pairs of equal vectors: a search finds both or none."""
-    X, y = data.take(200)
-    collection = place.open(HCOH(n_bits=16, random_state=0), 100)
+    X, y = data.take(100)
+    collection = place.open(HCOH(n_bits=16, random_state=0), 50)
     collection.upsert([0, 1], X[[0, 0]], y[[0, 0]])
     failures, done = [], threading.Event()
 
     def search():
         rng = np.random.default_rng()
         while not done.is_set():
-            hits = collection.search(X[rng.integers(200)], 10_000)
+            hits = collection.search(X[rng.integers(100)], 10_000)
             found = set(hits.ids)
             if {id ^ 1 for id in found} != found or len(found) != len(hits):
                 failures.append(hits)
@@ -34,7 +34,7 @@ def test_searches_see_whole_batches_while_others_write_and_refresh(place, data):
 
     def write(first):
         try:
-            for i in range(first, 200, 2):
+            for i in range(first, 100, 2):
                 ids = [2 * i, 2 * i + 1]
                 collection.upsert(ids, X[[i, i]], y[[i, i]])
                 if i % 5 == first % 5:
@@ -122,7 +122,7 @@ def test_the_shared_lock_keeps_changes_alone():
 
 
 def test_closing_waits_for_what_other_threads_read_and_later_calls_say_so(path):
-    program = [sys.executable, Path(__file__).parents[1] / "crash" / "closing.py", path, "12"]
+    program = [sys.executable, Path(__file__).parents[1] / "crash" / "closing.py", path, "6"]
     run = subprocess.run(program, capture_output=True, text=True, check=False)  # a crash would end this process
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
 
@@ -153,7 +153,7 @@ def test_a_read_that_has_begun_ends_well_although_another_thread_closes(path):
 
 def test_many_threads_may_ask_a_reader_while_it_follows_the_writer(place, data):
     """All of them see settings and items of one moment, never something in between."""
-    X, y = data.take(300)
+    X, y = data.take(80)
     failures, done = [], threading.Event()
     with place.open(HCOH(n_bits=16, random_state=0), 50) as writer:
         writer.upsert(range(20), X[:20], y[:20], checkpoint={"n": 20})
@@ -177,7 +177,7 @@ def test_many_threads_may_ask_a_reader_while_it_follows_the_writer(place, data):
             threads = [threading.Thread(target=ask, args=(call,)) for call in calls]
             for thread in threads:
                 thread.start()
-            for start in range(20, 300, 2):
+            for start in range(20, 80, 2):
                 rows = slice(start, start + 2)
                 writer.upsert([start, start + 1], X[rows], y[rows], checkpoint={"n": start + 2})
             done.set()

@@ -11,7 +11,7 @@ from onlinehash.exceptions import FileFormatError, OnlineHashError
 
 pytestmark = pytest.mark.slow
 
-N_FLIPS = times(40, 250)  # of each kind of ids
+N_FLIPS = times(25, 250)  # of each kind of ids
 X = np.random.default_rng(0).normal(size=(260, 12)).astype(np.float32)
 QUERIES = X[:3]
 KINDS = {

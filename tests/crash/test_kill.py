@@ -9,8 +9,8 @@ import pytest
 from tests.servers.postgres import postgres
 from tests.thorough import times
 
-N_KILLS = times(15, 50)  # of each of four kinds
-N_KILLS_IN_POSTGRES = times(6, 16)
+N_KILLS = times(8, 50)  # of each of four kinds
+N_KILLS_IN_POSTGRES = times(4, 16)
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 
@@ -40,9 +40,9 @@ def test_a_killed_writer_loses_nothing_in_postgres(tmp_path, server):
 
 
 def test_a_killed_migration_loses_nothing(tmp_path):
-    told = run_program("migrating", tmp_path, "6")
+    told = run_program("migrating", tmp_path, "4")
     assert told["changes"] and told["cut_off"]
 
 
 def test_a_killed_migration_loses_nothing_in_postgres(tmp_path, server):
-    assert run_program("migrating", tmp_path, "3", server.url)["cut_off"]
+    assert run_program("migrating", tmp_path, "2", server.url)["cut_off"]

@@ -288,9 +288,14 @@ def test_a_fresh_process_looks_in_the_current_folder(own):
         "import typer\nfrom onlinehash.cli import experiments\napp = typer.Typer()\n"
         "app.command()(experiments.compare)\nif __name__ == '__main__':\n    app()\n"
     )
+    np.savez(own / "mine.npz", X=np.random.default_rng(0).normal(size=(90, 4)), y=np.arange(90) % 3)
     command = [sys.executable, "-P", "-c", script, "own_methods:Planes", "--bits", "8", "--seeds", "1"]
     done = subprocess.run(
-        [*command, "--against", "lsh", "--json"], cwd=own, capture_output=True, text=True, check=False
+        [*command, "--dataset", "mine.npz", "--against", "lsh", "--json"],
+        cwd=own,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert [row["method"] for row in json.loads(done.stdout)["rows"]] == ["own_methods:Planes", "LSH"]

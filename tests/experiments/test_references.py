@@ -104,7 +104,7 @@ def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split
 
 
 @pytest.mark.slow
-def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split):
+def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split, few_components):
     codes = HROHReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
     bits = unpack_bits(codes, 10)
     assert (bits.sum(axis=1) == 1).all()
@@ -153,7 +153,7 @@ def test_a_reference_takes_no_bits_and_an_unknown_one_is_named():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REFERENCES)
-def test_results_of_references_have_the_form_of_all_results(name):
+def test_results_of_references_have_the_form_of_all_results(name, few_components):
     extra = {"unseen": 0.2, "checkpoints": 2 if name != "reference:classifier" else 0}
     result = run(Run("Reference", name, "digits", "online", 64, 0, **extra))
     assert {"mean_average_precision", "precision", "stable", "map_at", "unseen_at_all"} < set(result["metrics"])
@@ -182,7 +182,7 @@ def test_hc_sdh_is_ridge_regression_on_the_codewords_of_all_rows(split):
 
 
 @pytest.mark.slow
-def test_a_method_takes_the_features_of_hroh():
+def test_a_method_takes_the_features_of_hroh(few_components):
     plain = run(Run("HCOH", "hcoh", "digits", "published", 16, 0))
     matched = Run("HCOH", "hcoh", "digits", "published", 16, 0, inputs="hroh", params={"learning_rate": 1.0})
     first = run(matched)

@@ -5,7 +5,6 @@ import pytest
 from tests.reference import sketch as slow
 
 from onlinehash import load_dataset
-from onlinehash.checks import check_hasher
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._principal import FrequentDirections, RunningMean
 from onlinehash.hashers.frosh import FROSH, compress_rows
@@ -20,19 +19,6 @@ def gram(rows):
 def decaying(n_samples, n_features, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n_samples, n_features)) * 0.9 ** np.arange(n_features) + 1.0
-
-
-@pytest.mark.parametrize(
-    "hasher",
-    [
-        FROSH(12, random_state=0),
-        FROSH(5, sketch_size=6, chunk_size=8, random_state=1),
-        FROSH(8, sketch_size=16, chunk_size=32, preprocess="none", random_state=2),
-    ],
-    ids=repr,
-)
-def test_keeps_all_promises(hasher):
-    check_hasher(hasher)
 
 
 @pytest.mark.parametrize("n_rows", [9, 16, 37, 64])

@@ -255,8 +255,8 @@ print(hasher.n_samples_seen_)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the data a process may hold")
 @pytest.mark.slow
 def test_learning_reads_a_mapped_file_larger_than_the_memory_it_is_given(tmp_path):
-    n_rows = 200_000
-    np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n_rows, 784)).flush()  # 627 MB, sparse on disk
+    n_rows = 100_000
+    np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n_rows, 784)).flush()  # 314 MB, sparse on disk
     command = [sys.executable, "-c", LEARN_FROM_MAPPED_FILE, str(tmp_path / "X.npy")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.stdout.strip(), run.stderr) == (str(n_rows + 64), "")

@@ -5,7 +5,6 @@ import pytest
 from tests.reference import itq as slow
 
 from onlinehash import LSH, load_dataset
-from onlinehash.checks import check_hasher
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._principal import random_rotation
 from onlinehash.hashers.itq import ITQ, fit_rotation
@@ -15,15 +14,6 @@ from onlinehash.metrics import Ranking
 
 def digits(seed=0):
     return load_dataset("digits").split("published", seed)
-
-
-@pytest.mark.parametrize(
-    "hasher",
-    [ITQ(12, random_state=0), ITQ(20, sample_size=30, random_state=1), ITQ(7, n_iterations=0, random_state=2)],
-    ids=repr,
-)
-def test_keeps_all_promises(hasher):
-    check_hasher(hasher)
 
 
 def test_equals_the_slow_twin():

@@ -33,6 +33,9 @@ SMALLER = {
 HASHERS_UNDER_TEST = [
     *(hasher(n_bits=12, random_state=0, **SMALLER.get(hasher, {})) for hasher in HASHERS.values()),
     FROSH(n_bits=6, chunk_size=7, sketch_size=6, random_state=3),
+    FROSH(n_bits=8, chunk_size=32, sketch_size=16, preprocess="none", random_state=2),
+    ITQ(n_bits=20, sample_size=30, random_state=1),
+    ITQ(n_bits=7, n_iterations=0, random_state=2),
     FOH(n_bits=8, batch_size=30, random_state=3),
     HMOH(n_bits=8, n_anchors=40, batch_size=3, random_state=3),
     # A small step: large ones make MIHash chaotic, so that rounding shows.
@@ -43,6 +46,7 @@ HASHERS_UNDER_TEST = [
     SDOHHC(n_bits=8, batch_size=30, n_anchors=20, memory_size=10, rounds=2, variant="as_released", random_state=3),
     SketchHash(n_bits=6, batch_size=7, sketch_size=6, random_state=3),
     SketchHash(n_bits=6, batch_size=8, variant="as_released", random_state=3),
+    SketchHash(n_bits=20, batch_size=1, sketch_size=20, preprocess="none", random_state=2),
     HCOH(n_bits=8, batch_size=7, fit_bias=True, random_state=1),
     HCOH(n_bits=70, preprocess="none", batch_size=50, random_state=2),
     HROH(n_bits=9, features="none", n_components=64, preprocess="running", general_bits=3, random_state=1),

@@ -32,9 +32,10 @@ def assert_same_codes(one, other, X):
     assert np.array_equal(a >= 0, b >= 0)
 
 
-@pytest.mark.parametrize("balance", [1.0, 0.5])
-@pytest.mark.parametrize("sharpness", ["auto", 0.5, 12])
-@pytest.mark.parametrize("n", [150, 1024, 1500])
+@pytest.mark.parametrize(
+    ("n", "sharpness", "balance"),
+    [(150, "auto", 1.0), (150, 12, 0.5), (1024, "auto", 0.5), (1024, 0.5, 1.0), (1500, "auto", 1.0), (1500, 12, 0.5)],
+)
 def test_bits_are_the_signs_of_sharpened_scores_times_codewords(n, sharpness, balance):
     X, y = stream(n)
     hasher = make(sharpness=sharpness, alpha=0.3, balance=balance).partial_fit(X, y)

@@ -7,7 +7,6 @@ import pytest
 from tests.reference import sketch as slow
 
 from onlinehash import unpack_signs
-from onlinehash.checks import check_hasher
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers._principal import FrequentDirections, random_rotation, with_missing_directions
 from onlinehash.hashers.sketchhash import SketchHash
@@ -22,20 +21,6 @@ def gram(rows):
 
 def projector(directions):
     return directions @ directions.T
-
-
-@pytest.mark.parametrize(
-    "hasher",
-    [
-        SketchHash(12, random_state=0),
-        SketchHash(5, sketch_size=6, batch_size=8, random_state=1),
-        SketchHash(20, sketch_size=20, batch_size=1, preprocess="none", random_state=2),
-        SketchHash(12, variant="as_released", random_state=3),
-    ],
-    ids=repr,
-)
-def test_keeps_all_promises(hasher):
-    check_hasher(hasher)
 
 
 @pytest.mark.parametrize(

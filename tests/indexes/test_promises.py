@@ -35,12 +35,12 @@ class Forgetful(FlatIndex):
             super().delete([id])
 
 
-@pytest.mark.parametrize(
-    ("index", "check"), [(Careless, "check_search_is_exact"), (Forgetful, "check_refused_input_changes_nothing")]
-)
-def test_an_index_that_breaks_a_promise_is_found_out(index, check):
-    with pytest.raises(AssertionError, match=f"breaks {check}"):
-        check_index(index)
+def test_an_index_that_breaks_a_promise_is_found_out():
+    with pytest.raises(AssertionError, match="breaks check_search_is_exact"):
+        check_index(Careless)
+    checks = {check.__name__: check for check in index_checks()}
+    with pytest.raises(AssertionError, match="it holds 2701 items, not 2702"):
+        checks["check_refused_input_changes_nothing"](Forgetful)
 
 
 class IndexAgainstDict(RuleBasedStateMachine):

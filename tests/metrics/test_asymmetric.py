@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import asymmetric as reference
+from tests.thorough import times
 
 from onlinehash import asymmetric_distances, pack_bits, unpack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, InvalidLabelsError
@@ -28,7 +29,7 @@ def assert_same_measures(a, b):
         assert a.recall_at(k or 60) == pytest.approx(b.recall_at(k or 60), abs=1e-12, nan_ok=True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=times(20, 60))
 @given(st.integers(0, 10**6), st.sampled_from(["possible", "found"]), st.integers(1, 9), st.integers(1, 12))
 def test_measures_are_the_mean_over_all_orders_of_the_ties(seed, denominator, k, n_bits):
     soft, query_labels, codes, labels = random_problem(3, 7, n_bits, 2, seed)

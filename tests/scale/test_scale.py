@@ -1,5 +1,6 @@
 """Learning and encoding with Ray: one Ray of two workers for all of it."""
 
+import doctest
 import os
 import re
 import signal
@@ -272,6 +273,10 @@ def test_faulty_input_is_not_encoded(data, single, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInputError, match="file is not a folder"):
         scale.encode(data[0], encoder, tmp_path / "file")
+
+
+def test_the_example_of_the_package_runs():
+    assert doctest.testmod(scale) == (0, 10)
 
 
 def test_the_page_on_scaling_runs_as_printed(data, tmp_path, monkeypatch):

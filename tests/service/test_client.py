@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
-from tests.service.running import X, Y, make, running, serving_here
+from tests.service.running import X, Y, make, serving_here
 
 from onlinehash import HCOH, Collection
 from onlinehash.client import Client, ServiceError
@@ -54,17 +54,8 @@ def assert_same(client, plain):
     assert (stats.n_learned, stats.version, stats.staleness) == (theirs.n_learned, theirs.version, theirs.staleness)
 
 
-def test_a_served_collection_is_a_collection(tmp_path):
-    with (
-        running(make(tmp_path / "served.oh")) as server,
-        Client(server.url, retries=0) as client,
-        Collection.open(tmp_path / "plain.oh", HCOH(n_bits=12, random_state=0), "manual") as plain,
-    ):
-        use_both(client, plain)
-
-
-def use_both(client, plain):
-    twins = (client, plain)
+def test_a_served_collection_is_a_collection(twins):
+    client, plain = twins
     for one in twins:
         one.upsert(range(100), X[:100], Y[:100])
         one.upsert(7, X[100], 2, {"title": "seven"})

@@ -5,7 +5,6 @@ import asyncio
 import httpx
 import numpy as np
 import pytest
-from tests.service.running import running
 
 from onlinehash import HROH, LSH, Collection, load_dataset
 from onlinehash.client import AsyncClient, Client, ServiceError
@@ -33,26 +32,6 @@ def digits(tmp_path_factory):
     """A served collection that is not changed, and its address."""
     with make_digits(tmp_path_factory.mktemp("digits") / "digits.oh") as collection, serve_in_thread(collection) as url:
         yield collection, url
-
-
-def test_a_service_in_its_own_process_decides_as_python_does(tmp_path):
-    make_digits(tmp_path / "digits.oh").close()
-    with running(tmp_path / "digits.oh") as server, Client(server.url) as client:
-        there = (
-            client.classify(QUERIES[:20]),
-            client.suspects(3),
-            client.review(3, by="diverse"),
-            client.search(QUERIES[:5]).ids,
-        )
-        assert server.stop() == 0
-    with Collection.open(tmp_path / "digits.oh", readonly=True) as collection:
-        here = (
-            collection.classify(QUERIES[:20]),
-            collection.suspects(3),
-            collection.review(3, by="diverse"),
-            collection.search(QUERIES[:5]).ids,
-        )
-    assert there == here
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import time
 import httpx
 import numpy as np
 import pytest
-from tests.service.running import X, make, running
+from tests.service.running import X, make, running, serving_here
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.client import AsyncClient, Client, ServiceError
@@ -47,17 +47,22 @@ def test_a_backup_is_the_collection(served, tmp_path):
 
 def test_a_copy_that_a_killed_service_left_goes_with_the_next_backup(path):
     make(path, 150)
-    left = []
-    for _ in range(2):
-        with running(path) as server, httpx.Client(base_url=f"{server.url}/api/v1") as http:
+
+    def copies_after_a_backup(url):
+        with httpx.Client(base_url=f"{url}/api/v1") as http:
             http.post("/backup")
             while http.get("/job").json()["state"] == "running":
                 time.sleep(0.02)
             assert http.get("/backup").status_code == 200
-            server.stop(signal.SIGKILL)
-        left.append(set(path.parent.glob(".*-backup-*")))
-    assert len(left[0]) == len(left[1]) == 1
-    assert left[0] != left[1]
+        return set(path.parent.glob(".*-backup-*"))
+
+    with running(path) as server:
+        left = copies_after_a_backup(server.url)
+        server.stop(signal.SIGKILL)
+    with serving_here(path) as url:
+        later = copies_after_a_backup(url)
+    assert len(left) == len(later) == 1
+    assert left != later
 
 
 def test_a_backup_replaces_no_collection_in_use(served, tmp_path):

@@ -30,7 +30,7 @@ def bearer(key):
 def test_a_change_sent_again_is_applied_once_even_after_a_restart(tmp_path):
     path = tmp_path / "items.oh"
     body = {"ids": list(range(100)), "vectors": X[:100].tolist(), "labels": Y[:100].tolist()}
-    with Collection.open(path, HROH(n_bits=8, random_state=0), "manual"):
+    with Collection.open(path, HROH(n_bits=8, n_components=32, random_state=0), "manual"):
         pass
     for _ in range(2):
         with serving_here(path) as url, httpx.Client(base_url=f"{url}/api/v1") as http:

@@ -102,7 +102,7 @@ def test_told_to_stop_it_finishes_what_has_begun(path, number):
 def test_killed_it_loses_nothing_acknowledged(path):
     make(path)
     rng = np.random.default_rng(1)
-    for _ in range(times(2, 4)):
+    for _ in range(times(1, 4)):
         with running(path) as server:
             load = Load(server.url)
             load.last(0.3 * rng.random())

@@ -11,8 +11,8 @@ from tests.thorough import times
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]
 
-N_MESSAGES = {"redis": times(6000, 20_000), "nats": times(2000, 4000)}
-N_KILLS = {"redis": times(15, 50), "nats": times(5, 10)}
+N_MESSAGES = {"redis": times(3000, 20_000), "nats": times(1500, 4000)}
+N_KILLS = {"redis": times(8, 50), "nats": times(5, 10)}
 PROGRAM = [sys.executable, Path(__file__).with_name("killing.py")]
 
 

@@ -570,8 +570,9 @@ class Collection:
         Examples
         --------
         >>> from tempfile import TemporaryDirectory
-        >>> from onlinehash import Collection
-        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/shop.oh") as shop:
+        >>> from onlinehash import HROH, Collection
+        >>> hasher = HROH(n_components=64, random_state=0)
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/shop.oh", hasher) as shop:
         ...     shop.upsert(["a", "b", "c"], [[1.0, 0.5], [0.9, 0.5], [-1.0, 0.2]])
         ...     label = shop.link(["a", "b"])
         ...     [item.id for item in shop.items(labels=label)]
@@ -643,8 +644,9 @@ class Collection:
         Examples
         --------
         >>> from tempfile import TemporaryDirectory
-        >>> from onlinehash import Collection
-        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh") as pets:
+        >>> from onlinehash import HROH, Collection
+        >>> hasher = HROH(n_components=64, random_state=0)
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", hasher) as pets:
         ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [0.9, 0.5], [-1.0, 0.2]], ["cat", "kitten", "dog"])
         ...     pets.merge_labels("kitten", "cat")
         ...     pets.label_counts()

@@ -354,7 +354,7 @@ class HROH(WithCodewords):
         >>> from sklearn.datasets import load_digits
         >>> from onlinehash import HROH
         >>> X, y = load_digits(return_X_y=True)
-        >>> hasher = HROH(n_bits=16, random_state=0).partial_fit(X[:1000], y[:1000])
+        >>> hasher = HROH(n_bits=16, n_components=256, random_state=0).partial_fit(X[:1000], y[:1000])
         >>> bool((hasher.predict(X[1000:]) == y[1000:]).mean() > 0.95)
         True
         """

@@ -158,7 +158,7 @@ def get(service: Service, request: ask.IdsRequest) -> Any:
     return listed.answer()
 
 
-@operation("POST", "/items/list", "items", arrays=True, answer=ItemPage)
+@operation("POST", "/items/list", "items", refusals=(404,), arrays=True, answer=ItemPage)
 def list_items(service: Service, request: ask.ListRequest) -> Any:
     """Return items in order of id or of arrival: all, or those with a label or a payload that passes a filter.
 

@@ -40,12 +40,12 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("check", list(index_checks()), ids=lambda check: check.__name__)
 @pytest.mark.parametrize("make_index", [FaissIndex, ALL_LISTS], ids=["one", "all of 8"])
-def test_a_search_of_all_lists_keeps(make_index, check):
+def test_a_search_of_all_lists_keeps(make_index, check, few_widths):
     check(make_index)
 
 
 @pytest.mark.parametrize("check", list(index_checks(exact=False)), ids=lambda check: check.__name__)
-def test_a_search_of_some_lists_keeps(check):
+def test_a_search_of_some_lists_keeps(check, few_widths):
     check(LISTS)
 
 
