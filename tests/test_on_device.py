@@ -188,6 +188,17 @@ def test_the_encoder_of_every_method_encodes_on_the_device(put, data, name):
         assert np.array_equal(to_host(hasher.transform(put(X[:9]))), hasher.transform(X[:9]))
 
 
+def test_the_likely_ones_of_many_classes_are_those_of_the_host(put):
+    X = np.random.default_rng(0).normal(size=(1200, 20))
+    there = HROH(24, features="none", assignment="arrival", random_state=0).partial_fit(put(X), np.arange(1200))
+    encoder = there.snapshot()
+    codes, scores = map(to_host, encoder.encode_and_score(put(X[:200])))
+    expected = encoder.class_scores(X[:200])
+    assert np.array_equal(scores != 0.0, expected != 0.0)
+    assert np.allclose(scores, expected, atol=1e-9)
+    assert np.array_equal(codes, encoder.encode(X[:200]))
+
+
 def test_methods_that_loop_on_the_host_say_so_and_take_its_memory(put, data):
     X, y = data
     hasher = HCOH(12, random_state=0)

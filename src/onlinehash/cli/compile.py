@@ -22,8 +22,9 @@ def run() -> None:
 
     stream = load_dataset("digits").split().stream
     X, y = stream.X[:300], stream.y[:300]
-    hashers = [make(random_state=0) for make in HASHERS.values()]
-    hashers += [HROH(n_bits=8, random_state=0), OSH(loss="hinge", random_state=0)]
+    hashers = [make(random_state=0) for name, make in HASHERS.items() if name != "hroh"]
+    hashers += [HROH(n_bits, n_components=64, random_state=0) for n_bits in (8, 32)]
+    hashers += [OSH(loss="hinge", random_state=0)]
     with progress_bar("Compiling") as progress:
         for done, hasher in enumerate(hashers):
             progress(done, len(hashers) + 1)
@@ -31,6 +32,9 @@ def run() -> None:
                 rows = X.astype(dtype)
                 encoder = hasher.fit(rows, y).partial_fit(rows[0], y[0]).snapshot()
                 codes, soft = encoder.encode(rows), encoder.encode_asymmetric(rows)
+        for dtype in (np.float32, np.float64):  # more classes than are all scored
+            rows = np.random.default_rng(0).normal(size=(1100, 4)).astype(dtype)
+            HROH(features="none", assignment="arrival").fit(rows, np.arange(1100)).snapshot().encode(rows[:1])
         index = FlatIndex(encoder.n_bits)
         index.upsert(codes)
         for ids, k in ((None, 1), (None, 10), (index.ids[::2], 10)):

@@ -68,9 +68,11 @@ class SettlingClasses(ClassTable):
         """Return the places of all classes in the codebook."""
         seen = statistics.seen
         places = self._places(seen)
+        if len(seen) > MAX_ASSIGNED_CLASSES:
+            return places
         words = self.codewords_at(places)[seen, : self._n_compared]
         overlaps = words.astype(np.float64) @ words.T
-        if len(seen) > MAX_ASSIGNED_CLASSES or not np.any(overlaps - np.diag(np.diag(overlaps))):
+        if not np.any(overlaps - np.diag(np.diag(overlaps))):
             return places  # all orders of orthogonal words are equally good
         sums = statistics.class_sums(seen)
         explained = sums @ statistics.factored(COMPARING_PENALTY * statistics.trace() / statistics.total).solve(sums.T)
