@@ -39,6 +39,7 @@ class ClassTable:
         self.codebook = codebook
         self._numbers: dict[int | str, int] = {}
         self.codewords: Signs = np.empty((0, codebook.n_bits), np.int8)
+        self._places: NDArray[np.intp] = np.empty(0, np.intp)  # of these codewords in the codebook
 
     @property
     def labels(self) -> list[int | str]:
@@ -64,8 +65,14 @@ class ClassTable:
 
     def codewords_at(self, places: NDArray[np.intp]) -> Signs:
         """Return the codewords of the classes where class ``i`` has the one for the class of arrival ``places[i]``."""
-        words = [self.codebook.codeword(int(place), label) for place, label in zip(places, self.labels, strict=True)]
-        return np.array(words, np.int8).reshape(len(self), self.codebook.n_bits)
+        words, labels = self.codewords.copy(), self.labels
+        for number in np.flatnonzero(places != self._places).tolist():
+            words[number] = self.codebook.codeword(int(places[number]), labels[number])
+        return words
+
+    def move_to(self, places: NDArray[np.intp]) -> None:
+        """Give class ``i`` the codeword for the class of arrival ``places[i]``."""
+        self.codewords, self._places = self.codewords_at(places), places
 
     def targets(self, y: Labels | LabelSets) -> Signs:
         """Return the target of every row, shape (n_rows, n_bits).
@@ -90,6 +97,7 @@ class ClassTable:
         known = len(self)
         words = [self.codebook.codeword(known + i, label) for i, label in enumerate(labels)]
         self.codewords = np.vstack([self.codewords, *words])
+        self._places = np.append(self._places, np.arange(known, known + len(labels)))
         self._numbers.update((label, known + i) for i, label in enumerate(labels))
 
 

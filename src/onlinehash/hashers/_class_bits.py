@@ -47,7 +47,7 @@ class SettlingClasses(ClassTable):
     def restore_settled(self) -> None:
         """Give the classes of a saved table that have settled their codewords again."""
         if self.settled:
-            self.codewords = self.codewords_at(self._places(np.arange(len(self))))
+            self.move_to(self._free_places(np.arange(len(self))))
 
     @property
     def provisional(self) -> bool:
@@ -57,7 +57,7 @@ class SettlingClasses(ClassTable):
     def settle(self, statistics: RidgeStatistics) -> None:
         """Fix the current codewords of classes with enough rows."""
         places, counts = self._assigned_places(statistics), statistics.counts
-        self.codewords = self.codewords_at(places)
+        self.move_to(places)
         self.settled |= {n: int(place) for n, place in enumerate(places[: len(counts)]) if counts[n] >= ROWS_TO_SETTLE}
 
     def assigned(self, statistics: RidgeStatistics) -> Signs:
@@ -67,7 +67,7 @@ class SettlingClasses(ClassTable):
     def _assigned_places(self, statistics: RidgeStatistics) -> NDArray[np.intp]:
         """Return the places of all classes in the codebook."""
         seen = statistics.seen
-        places = self._places(seen)
+        places = self._free_places(seen)
         if len(seen) > MAX_ASSIGNED_CLASSES:
             return places
         words = self.codewords_at(places)[seen, : self._n_compared]
@@ -81,7 +81,7 @@ class SettlingClasses(ClassTable):
         places[seen] = places[seen][swapped]
         return places
 
-    def _places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _free_places(self, seen: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the places in the codebook before any swap: settled classes keep theirs, then come those seen."""
         places = np.full(len(self), -1)
         places[list(self.settled)] = list(self.settled.values())

@@ -309,7 +309,7 @@ class HROH(WithCodewords):
             self.name,
             codewords=words,
             sharpness=self._sharpness(),
-            classes=tuple(self._classes.labels[number] for number in seen),
+            classes=tuple(map(self._classes.labels.__getitem__, seen)),
             calibration=Calibration(self.temperature),
             shortlist=shortlist,
         )
