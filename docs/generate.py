@@ -19,6 +19,7 @@ import _sharpness
 import _sorted
 from _cli_reference import cli_page
 from _gpu import gpu_page
+from _learned import many_classes_table, ranking_page
 from _parts import EXPERIMENTS, ROOT, filled, results_of
 from _scaling import scaling_page
 from _text import documents_page
@@ -214,6 +215,7 @@ def hroh_page() -> str:
             found = [next(iter(cells[measure][method].values())) for measure in UNSEEN]
             lines.append(f"| {method} | {' | '.join(map(form_value, found))} |")
     page = (ROOT / "docs" / "hashers" / "hroh.md").read_text()
+    page = filled(page, "many classes", many_classes_table())
     return filled(page, "unseen", "\n".join([*lines, "", ""]))
 
 
@@ -253,6 +255,7 @@ PAGES = {
     ROOT / "docs" / "guides" / "on-a-gpu.md": gpu_page,
     ROOT / "docs" / "hashers" / "index.md": hashers_page,
     ROOT / "docs" / "hashers" / "hroh.md": hroh_page,
+    ROOT / "docs" / "guides" / "rank-by-what-was-learned.md": ranking_page,
     ROOT / "docs" / "http.md": http_page,
     ROOT / "docs" / "reproduction.md": reproduction_page,
     ROOT / "docs" / "scaling.md": scaling_page,

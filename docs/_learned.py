@@ -1,0 +1,54 @@
+"""Tables of what was measured with many classes and with several labels per item."""
+
+from __future__ import annotations
+
+import json
+
+from _parts import ROOT, filled
+
+from onlinehash.experiments.tables import form_value
+
+CODE_LENGTHS = (16, 32, 64, 128)
+SETS = {
+    "packages, 1102 classes": "sources of packages, 1102",
+    "packages, 1512 classes": "sources of packages, 1512",
+    "symbols, 1102 classes": "symbols, 1102",
+    "symbols, 1966 classes": "symbols, 1966",
+}
+
+
+def values(name: str) -> dict[str, dict[str, float]]:
+    """Return what a benchmark measured, by name and meaning."""
+    found: dict[str, dict[str, float]] = {}
+    for row in json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text())["rows"]:
+        found.setdefault(row["what"], {})[row["meaning"]] = row["ratio"]
+    return found
+
+
+def many_classes_table() -> str:
+    """Return the table of HROH's page."""
+    found = values("many_classes")
+    lines = [
+        "| texts, classes | vectors, by cosine | code | 16 bits | 32 | 64 | 128 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for key, name in SETS.items():
+        cosine = form_value(found[f"{key}, vectors by cosine"]["mAP of new texts"])
+        for code, shown in (("HROH, linear", "linear, sign(s T)"), ("HROH", "**sharpened**")):
+            cells = [form_value(found[f"{key}, {code}, {n} bits"]["mAP of new texts"]) for n in CODE_LENGTHS]
+            lines.append(f"| {name} | {cosine} | {shown} | {' | '.join(cells)} |")
+            name = cosine = ""
+    return "\n".join(["", *lines, "", ""])
+
+
+def ranking_page() -> str:
+    """Put the table of items with two labels into the page on ranking."""
+    found = values("decisions")
+    lines = ["| order | P@10 | mAP |", "|---|---|---|"]
+    orders = {f"codes, {n} bits": f"{n} bits, 0 general, codes" for n in (16, 32, 64)}
+    orders |= {"vectors, by cosine": "64 bits, 0 general, cosine", "**learned**": "64 bits, 32 general, learned"}
+    for name, key in orders.items():
+        cells = found[f"two_labels, clinc150, {key}"]
+        lines.append(f"| {name} | {form_value(cells['P@10'])} | {form_value(cells['mAP'])} |")
+    page = (ROOT / "docs" / "guides" / "rank-by-what-was-learned.md").read_text()
+    return filled(page, "two labels", "\n".join(["", *lines, "", ""]))
