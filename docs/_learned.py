@@ -25,20 +25,16 @@ def values(name: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def many_classes_table() -> str:
+def many_classes_table() -> list[str]:
     """Return the table of HROH's page."""
     found = values("many_classes")
-    lines = [
-        "| texts, classes | vectors, by cosine | code | 16 bits | 32 | 64 | 128 |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = ["| texts, classes | vectors | code | 16 bits | 32 | 64 | 128 |", "|---|---|---|---|---|---|---|"]
     for key, name in SETS.items():
         cosine = form_value(found[f"{key}, vectors by cosine"]["mAP of new texts"])
-        for code, shown in (("HROH, linear", "linear, sign(s T)"), ("HROH", "**sharpened**")):
+        for code, first in (("HROH, linear", f"{name} | {cosine} | linear"), ("HROH", " | | **sharpened**")):
             cells = [form_value(found[f"{key}, {code}, {n} bits"]["mAP of new texts"]) for n in CODE_LENGTHS]
-            lines.append(f"| {name} | {cosine} | {shown} | {' | '.join(cells)} |")
-            name = cosine = ""
-    return "\n".join(["", *lines, "", ""])
+            lines.append(f"| {first} | {' | '.join(cells)} |")
+    return lines
 
 
 def ranking_page() -> str:
