@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _case
+import _paper
 import _promises
 import _sharpness
 import _sorted
@@ -93,7 +94,8 @@ def hashers_page() -> str:
 
 def reproduction_page() -> str:
     """Show every plan's tables."""
-    lines = (ROOT / "docs" / "_reproduction.txt").read_text().rstrip().splitlines()
+    text = (ROOT / "docs" / "_reproduction.txt").read_text()
+    lines = text.replace("PAPER\n", f"{_paper.LEGEND}\n{_paper.paper_table()}\n").rstrip().splitlines()
     for path in sorted(EXPERIMENTS.glob("*.toml"), key=_place):
         plan, results = results_of(path.stem)
         if not results:
