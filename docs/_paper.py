@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from statistics import mean, stdev
 
-from _parts import results_of
+from _parts import ROOT, filled, results_of
 
 from onlinehash.experiments import Plan
 from onlinehash.experiments.tables import (
@@ -185,6 +185,24 @@ def _batches() -> Iterator[list[str]]:
     ours = f"10 at ten times the learning rate: {form_value(same)}; 1: {form_value(one)}"
     reason = "A batch takes the mean of its gradients, so its step per instance shrinks with its size."
     yield ['"The best choice for n is 1"', _link(plan), ours, "does not hold", reason]
+
+
+def hcoh_page() -> str:
+    """Put what the batch size does into the page of HCOH."""
+    _, results = results_of("batch_size")
+    cells = spread(results, "mean_average_precision")
+    (faster,) = (method for method in cells if "2.0" in method)
+    shown = {
+        "1, rate 0.2": cells["HCOH, batch_size=1"],
+        "10, rate 0.2": cells["HCOH, batch_size=10"],
+        "10, rate 2.0": cells[faster],
+    }
+    rows = [
+        ["batch size", "mAP, lowest to highest seed"],
+        *([name, " ".join(map(form_value, row[16]))] for name, row in shown.items()),
+    ]
+    text = (ROOT / "docs" / "hashers" / "hcoh.md").read_text()
+    return filled(text, "batch", f"\n{markdown(rows)}\n\n")
 
 
 def _noise(values: list[float]) -> float:
