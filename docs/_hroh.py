@@ -37,6 +37,7 @@ def page() -> str:
     parts = {
         "sharpness": _sharpness(once["linear_codes"]),
         "balance": _balance(),
+        "encoding": _encoding(),
         "general": _general_bits(once["general_bits"]),
         "unseen": _unseen(),
     }
@@ -71,7 +72,7 @@ def _sharpness(once: dict[str, Any]) -> list[str]:
 def _balance() -> list[str]:
     """Show what balance gives where classes differ in size."""
     found: dict[str, list[str]] = {}
-    for row in json.loads((ROOT / "benchmarks" / "results" / "balance.json").read_text())["rows"]:
+    for row in _measured("balance"):
         found.setdefault(row["what"], []).append(form_value(row["ratio"]))
     heads = ("mAP over queries", "precision@10", "mAP over classes", "over classes below average size")
     lines = [f"| | method | {' | '.join(heads)} |", "|---|---|---|---|---|---|"]
@@ -80,6 +81,23 @@ def _balance() -> list[str]:
             values = found[f"{what}, {method}"]
             lines.append(f"| {'' if number else title} | {shown} | {' | '.join(values)} |")
     return lines
+
+
+def _encoding() -> list[str]:
+    """Say what scores cost, compared with one projection per bit."""
+    rows = [row for row in _measured("hroh_encoding") if "64 bits" in row["what"]]
+    *classes, most = (row["what"].split(", ")[2].removesuffix(" classes") for row in rows)
+    *times, longest = (f"{row['ratio']:.2g}" for row in rows)
+    return [
+        f"Encoding many rows at once in 64 bits takes {', '.join(times)} and {longest} times as long as one projection "
+        f"per bit would, for {', '.join(classes)} and {most} classes ([benchmark](../../benchmarks/README.md) "
+        "`hroh_encoding`)."
+    ]
+
+
+def _measured(benchmark: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((ROOT / "benchmarks" / "results" / f"{benchmark}.json").read_text())["rows"]
+    return rows
 
 
 def _general_bits(once: dict[str, Any]) -> list[str]:
