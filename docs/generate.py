@@ -14,13 +14,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _case
+import _hroh
+import _paper
 import _promises
 import _sharpness
 import _sorted
 from _cli_reference import cli_page
 from _gpu import gpu_page
-from _learned import many_classes_table, ranking_page
-from _parts import EXPERIMENTS, ROOT, filled, results_of
+from _learned import ranking_page
+from _parts import EXPERIMENTS, ROOT, results_of
 from _scaling import scaling_page
 from _text import documents_page
 from _traits import TRAITS
@@ -94,7 +96,8 @@ def hashers_page() -> str:
 
 def reproduction_page() -> str:
     """Show every plan's tables."""
-    lines = (ROOT / "docs" / "_reproduction.txt").read_text().rstrip().splitlines()
+    text = (ROOT / "docs" / "_reproduction.txt").read_text()
+    lines = text.replace("PAPER\n", f"{_paper.LEGEND}\n{_paper.paper_table()}\n").rstrip().splitlines()
     for path in sorted(EXPERIMENTS.glob("*.toml"), key=_place):
         plan, results = results_of(path.stem)
         if not results:
@@ -143,7 +146,7 @@ def _tables(name: str, results: list[Result]) -> list[str]:
     cut = results[0]["metrics"].get("precision_at", 500)  # the oldest results do not say it; it was the paper's
     measures = {**MEASURES, "precision": f"Precision@{cut}"}
     if "unseen_at_all" in results[0]["metrics"]:
-        measures = UNSEEN
+        measures = _hroh.UNSEEN
     for measure, title in measures.items():
         theirs = printed_for(dataset, measure) if as_in_the_paper(results) else printed_for("", measure)
         if cells := measured(hashers, measure):
@@ -198,27 +201,6 @@ def _type(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "anything"))
 
 
-def hroh_page() -> str:
-    """Put the results on classes never seen into the page of HROH."""
-    lines: list[str] = []
-    for name in ("unseen", "unseen_cifar10", "unseen_clinc150"):
-        plan, shown = results_of(
-            name,
-            lambda run: "(own mean" in run.method and (run.n_bits == 32 or run.hasher == "reference:float"),
-        )
-        if not shown:
-            continue
-        cells = {measure: measured(shown, measure) for measure in UNSEEN}
-        lines += ["", f"{plan.title}; 32 bits, mean of {len({run.seed for run in plan.runs})} splits:", ""]
-        lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
-        for method in cells["seen_at_seen"]:
-            found = [next(iter(cells[measure][method].values())) for measure in UNSEEN]
-            lines.append(f"| {method} | {' | '.join(map(form_value, found))} |")
-    page = (ROOT / "docs" / "hashers" / "hroh.md").read_text()
-    page = filled(page, "many classes", many_classes_table())
-    return filled(page, "unseen", "\n".join([*lines, "", ""]))
-
-
 def bits_figure() -> str:
     """Draw mAP of MNIST against the number of bits."""
     results = _plain("mnist", {"HROH", "HROH (asymmetric)", "HCOH", "HMOH", "MIHash", "BSODH", "OSH (hinge)", "ITQ"})
@@ -241,12 +223,6 @@ def _plain(name: str, methods: set[str] | None = None) -> list[Result]:
     return [result for group in groups(results).values() for result in group]
 
 
-UNSEEN = {
-    "seen_at_seen": "seen among seen",
-    "unseen_at_unseen": "unseen among unseen",
-    "unseen_at_all": "unseen among all",
-}
-
 PAGES = {
     ROOT / "README.md": _case.readme_page,
     ROOT / "benchmarks" / "README.md": benchmarks_page,
@@ -254,20 +230,22 @@ PAGES = {
     ROOT / "docs" / "guides" / "documents.md": documents_page,
     ROOT / "docs" / "guides" / "on-a-gpu.md": gpu_page,
     ROOT / "docs" / "hashers" / "index.md": hashers_page,
-    ROOT / "docs" / "hashers" / "hroh.md": hroh_page,
     ROOT / "docs" / "guides" / "rank-by-what-was-learned.md": ranking_page,
+    ROOT / "docs" / "hashers" / "hcoh.md": _paper.hcoh_page,
+    ROOT / "docs" / "hashers" / "hroh.md": _hroh.page,
     ROOT / "docs" / "http.md": http_page,
     ROOT / "docs" / "reproduction.md": reproduction_page,
     ROOT / "docs" / "scaling.md": scaling_page,
-    ROOT / "docs" / "images" / "case.svg": _case.figure,  # drawn without matplotlib: the same bytes everywhere
+    # Drawn without matplotlib: the same bytes everywhere.
+    ROOT / "docs" / "images" / "case.svg": _case.figure,
+    ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
+    ROOT / "docs" / "images" / "hroh_sharpness.svg": _sharpness.figure,
+    ROOT / "docs" / "images" / "promises.svg": _promises.figure,
 }
 CURVES = {name: f"{name}.svg" for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves")}
 FIGURES: dict[Path, Callable[[], str]] = {
     **{ROOT / "docs" / "images" / file: partial(curves_figure, name) for name, file in CURVES.items()},
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
-    ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
-    ROOT / "docs" / "images" / "hroh_sharpness.svg": _sharpness.figure,
-    ROOT / "docs" / "images" / "promises.svg": _promises.figure,
 }
 GREY = "#767d86"  # readable on white and on black
 

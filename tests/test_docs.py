@@ -81,6 +81,19 @@ def test_generated_pages_are_fresh(path, make):
     assert path.read_text() == make(), "run: make docs"
 
 
+MARKED = [page for page in (*PAGES, ROOT / "benchmarks" / "README.md") if "<!-- end -->" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_marked_parts_are_made_of_results_alone(page, monkeypatch):
+    """Nothing between the marks survives from the page itself: every number there comes from a file of results."""
+    text, make, read = page.read_text(), generator().PAGES[page], Path.read_text
+    emptied = re.sub(r"(?s)(<!-- (?!end)[^>]* -->\n).*?(<!-- end -->)", r"\1\2", text)
+    assert emptied != text
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: emptied if path == page else read(path, **how))
+    assert make() == text
+
+
 def test_every_hasher_has_a_page():
     from onlinehash.hashers import HASHERS
 

@@ -515,9 +515,10 @@ class HROH(WithCodewords):
         return self.decay == 1.0 and not (isinstance(self.preprocess, str) and self.preprocess == "running")
 
     def unlearn(self, X: ArrayLike, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Take rows out again that were learned: afterwards it is as if they had never been seen.
+        """Take rows out again that were learned: afterwards scores are as if they had never been seen.
 
-        A class of which nothing is left keeps its codeword, if it had settled on one, in case it comes back.
+        A class keeps its codeword, if it had settled on one, even if nothing of it is left, in case it comes back.
+        Where classes outnumber bits, codes may therefore differ from those of a hasher that never saw the rows.
 
         What cannot have been learned is refused, and nothing has changed then: classes never seen, more rows of a class
         than were learned, and rows without which the sums are those of no rows at all. The last is found by factoring

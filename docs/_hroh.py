@@ -1,0 +1,135 @@
+"""The tables of HROH's page: what sharpening gives, what general bits cost, and classes never seen."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+from _learned import many_classes_table
+from _parts import ROOT, filled, results_of
+
+from onlinehash.experiments.tables import form_value, measured
+
+UNSEEN = {
+    "seen_at_seen": "seen among seen",
+    "unseen_at_unseen": "unseen among unseen",
+    "unseen_at_all": "unseen among all",
+}
+DATASETS = {
+    "clinc150": "CLINC150 (150 classes)",
+    "tinyimagenet": "Tiny-ImageNet (200)",
+    "miniplaces": "MiniPlaces (100)",
+    "mnist": "MNIST (10)",
+    "cifar10": "CIFAR-10 (10)",
+}
+BALANCED = {
+    "Zipf, 300 classes": "300 synthetic classes",
+    "Tiny-ImageNet, Zipf counts": "Tiny-ImageNet (200 classes, 10 to 530 rows)",
+}
+METHODS = {"HROH, balance=1": "HROH, `balance=1`", "HROH": "**HROH**", "HCOH": "HCOH"}
+LENGTHS = (8, 16, 32, 64, 128)
+
+
+def page() -> str:
+    """Put the tables into the page."""
+    text = (ROOT / "docs" / "hashers" / "hroh.md").read_text()
+    once = tomllib.loads((ROOT / "docs" / "_measured_once.toml").read_text())
+    parts = {
+        "many classes": many_classes_table(),
+        "sharpness": _sharpness(once["linear_codes"]),
+        "balance": _balance(),
+        "encoding": _encoding(),
+        "general": _general_bits(once["general_bits"]),
+        "unseen": _unseen(),
+    }
+    for name, lines in parts.items():
+        text = filled(text, name, "\n".join(["", *lines, "", ""]))
+    return text
+
+
+def _sharpness(once: dict[str, Any]) -> list[str]:
+    """Compare linear codes, which were measured once, sharpened ones and the predicted class."""
+    lines = [
+        f"| | code | {LENGTHS[0]} bits | {' | '.join(map(str, LENGTHS[1:]))} |",
+        "|---|---|" + "---|" * len(LENGTHS),
+    ]
+    for name, title in DATASETS.items():
+        _, results = results_of(name, lambda run: run.method in {"HROH", "Class predicted by HROH"})
+        cells = measured(results, "new_items.mean_average_precision")
+        ((guess,),) = (row.values() for method, row in cells.items() if method != "HROH")
+        if any(value <= guess for value in cells["HROH"].values()):
+            raise RuntimeError(f"Sharpened codes are not above the predicted class: {name}; change the page")
+        linear = dict(zip(LENGTHS, once["values"][name], strict=True))
+        for head, code, row in (
+            (title, "linear, sign(s T)", linear),
+            ("", "**sharpened**", cells["HROH"]),
+            ("", "predicted class", dict.fromkeys(LENGTHS, guess)),
+        ):
+            values = (form_value(row[n]) if n in row else "-" for n in LENGTHS)
+            lines.append(f"| {head} | {code} | {' | '.join(values)} |")
+    return [*lines, "", once["how"].strip()]
+
+
+def _balance() -> list[str]:
+    """Show what balance gives where classes differ in size."""
+    found: dict[str, list[str]] = {}
+    for row in _measured("balance"):
+        found.setdefault(row["what"], []).append(form_value(row["ratio"]))
+    heads = ("mAP over queries", "precision@10", "mAP over classes", "over classes below average size")
+    lines = [f"| | method | {' | '.join(heads)} |", "|---|---|---|---|---|---|"]
+    for what, title in BALANCED.items():
+        for number, (method, shown) in enumerate(METHODS.items()):
+            values = found[f"{what}, {method}"]
+            lines.append(f"| {'' if number else title} | {shown} | {' | '.join(values)} |")
+    return lines
+
+
+def _encoding() -> list[str]:
+    """Say what scores cost, compared with one projection per bit."""
+    rows = [row for row in _measured("hroh_encoding") if "64 bits" in row["what"]]
+    *classes, most = (row["what"].split(", ")[2].removesuffix(" classes") for row in rows)
+    *times, longest = (f"{row['ratio']:.2g}" for row in rows)
+    return [
+        f"Encoding many rows at once in 64 bits takes {', '.join(times)} and {longest} times as long as one projection "
+        f"per bit would, for {', '.join(classes)} and {most} classes ([benchmark](../../benchmarks/README.md) "
+        "`hroh_encoding`)."
+    ]
+
+
+def _measured(benchmark: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((ROOT / "benchmarks" / "results" / f"{benchmark}.json").read_text())["rows"]
+    return rows
+
+
+def _general_bits(once: dict[str, Any]) -> list[str]:
+    """Show mAP with class bits only, and the change by general bits, which was measured once."""
+    lines = [
+        "| | 32 class bits | 16 of them general | 32 class bits, asymmetric | 16 of them general |",
+        "|---|---|---|---|---|",
+    ]
+    for name, title in DATASETS.items():
+        _, results = results_of(name, lambda run: run.hasher == "hroh" and (run.n_bits, run.seed) == (32, 0))
+        cells = measured(results, "mean_average_precision")
+        symmetric, asymmetric = (form_value(cells[method][32]) for method in ("HROH", "HROH (asymmetric)"))
+        changes = [f"-{form_value(-change)}" for change in once["changes"][name]]
+        lines.append(f"| {title} | {symmetric} | {changes[0]} | {asymmetric} | {changes[1]} |")
+    return [*lines, "", once["how"].strip()]
+
+
+def _unseen() -> list[str]:
+    """Show the results on classes never seen."""
+    lines: list[str] = []
+    for name in ("unseen", "unseen_cifar10", "unseen_clinc150"):
+        plan, shown = results_of(
+            name,
+            lambda run: "(own mean" in run.method and (run.n_bits == 32 or run.hasher == "reference:float"),
+        )
+        cells = {measure: measured(shown, measure) for measure in UNSEEN}
+        lines += [f"{plan.title}; 32 bits, mean of {len({run.seed for run in plan.runs})} splits:", ""]
+        lines += [f"| method | {' | '.join(UNSEEN.values())} |", "|---|---|---|---|"]
+        for method in cells["seen_at_seen"]:
+            found = [next(iter(cells[measure][method].values())) for measure in UNSEEN]
+            lines.append(f"| {method} | {' | '.join(map(form_value, found))} |")
+        lines.append("")
+    return lines[:-1]
