@@ -1099,7 +1099,7 @@ class Collection:
             $ne $gt $gte $lt $lte $in $nin $contains $exists $not``, and ``$and $or $not`` around filters; paths have
             dots. The database answers it; see :meth:`create_index`.
         rescore : "auto", "learned", "cosine", "l2" or None, default="auto"
-            How to order the ``max(10 k, 150)`` items whose codes are nearest. "learned": by the probability that they
+            How to order the ``max(10 k, 100)`` items whose codes are nearest. "learned": by the probability that they
             have the label of the query, and by the cosine of stored vectors, the more the less the query resembles
             what was learned; an item with the same vector comes first. "cosine" and "l2": by stored vectors alone.
             None: by codes alone. "auto" is "learned" where the hasher scores classes, as HROH does, otherwise None.

@@ -37,9 +37,9 @@ def n_candidates(k: int) -> int:
     Examples
     --------
     >>> n_candidates(10), n_candidates(50)
-    (150, 500)
+    (100, 500)
     """
-    return max(10 * k, 150)
+    return max(10 * k, 100)
 
 
 def ranked(
