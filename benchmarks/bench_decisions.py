@@ -5,6 +5,7 @@ for, searched among or classified was learned, unless its part says so. ``--only
 
 self_recall  items, all of them learned, found by their own vector
 ranking      precision and mAP of the orders that ``search`` offers
+open_world   the same beside codes of other methods, a quarter of the classes never learned, by queries of either kind
 cost         of one query
 classify     the error that was promised, and how many rows get a label
 all_learned  the same of CIFAR-10, of which everything else was learned
@@ -17,7 +18,7 @@ two_labels   precision and mAP of items that have two labels each: means of two 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
@@ -34,8 +35,9 @@ from sklearn.model_selection import cross_val_predict
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Row, interleaved
-from onlinehash import HROH, Collection
+from onlinehash import HCOH, HROH, ITQ, Collection, OnlineHasher
 from onlinehash.datasets import Dataset, load_dataset
+from onlinehash.experiments.references import cosine_quality
 from onlinehash.metrics import Ranking
 from onlinehash.types import Batch
 
@@ -46,6 +48,7 @@ Measured = Iterator[tuple[str, str, str, float]]
 DATASETS = ("clinc150", "mnist", "cifar10", "tinyimagenet")
 SEEDS = (0, 1)
 N_LEARNED, N_ITEMS, N_QUERIES = 10_000, 8000, 200
+N_BITS = 64
 QUERIES_AT_ONCE = 50  # whose rankings of all items are in memory together
 UNKNOWN_SHARE = 0.25  # of the classes
 PROMISES = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -140,6 +143,37 @@ def ranking(seed: int) -> Measured:
                         )
             relevant = items.y[np.array(found) - N_LEARNED] == queries.y[:, np.newaxis]
             yield f"{what}, learned, k=10", "P@10", "-", float(relevant.mean())
+
+
+def open_world(seed: int) -> Measured:
+    hashers: dict[str, OnlineHasher] = {
+        "ITQ": ITQ(N_BITS, random_state=seed),
+        "HCOH": HCOH(N_BITS, random_state=seed),
+        "HROH": HROH(N_BITS, random_state=seed),
+        "HROH, half of the bits general": HROH(N_BITS, general_bits=N_BITS // 2, random_state=seed),
+    }
+    for dataset in DATASETS:
+        (learned, items, queries), unknown = draw(dataset, seed, N_LEARNED, N_ITEMS, 2 * N_QUERIES, is_open=True)
+        is_seen = ~np.isin(queries.y, unknown)
+        groups = {"learned": is_seen, "never learned": ~is_seen, "all": np.ones(len(is_seen), bool)}
+        some = {group: Batch(queries.X[rows], queries.y[rows]) for group, rows in groups.items()}
+        found: dict[tuple[str, str], Sequence[float]] = {}
+        for group, (X, y) in some.items():
+            quality = cosine_quality(X, y, *items, map_at=None, precision_at=10)
+            found["vectors by cosine", group] = quality[1], quality[0]
+        for name, hasher in hashers.items():
+            encoder = hasher.fit(*learned).snapshot()
+            codes = encoder.encode(items.X)
+            for group, (X, y) in some.items():
+                ranks = Ranking(encoder.encode(X), y, codes, items.y)
+                found[f"{name}, codes", group] = ranks.precision_at(10), ranks.mean_average_precision()
+        with filled(learned, items.X) as collection:
+            collection.delete(range(N_LEARNED))
+            for group, each in some.items():
+                found["learned order", group] = precision_and_map(collection, each, items.y, "learned")
+        for (name, group), both in found.items():
+            for meaning, value in zip(("P@10", "mAP"), both, strict=True):
+                yield f"{dataset}, {name}, queries of classes: {group}", meaning, "-", value
 
 
 def cost(seed: int) -> Measured:
@@ -360,7 +394,10 @@ def pairs_of(rows: Batch, rng: np.random.Generator) -> tuple[Array, Array]:
 
 PARTS: dict[str, Callable[[int], Measured]] = {
     part.__name__: part
-    for part in (self_recall, ranking, cost, classify, all_learned, suspects, mended, review, link, two_labels)
+    for part in (
+        *(self_recall, ranking, open_world, cost, classify, all_learned),
+        *(suspects, mended, review, link, two_labels),
+    )
 }
 
 

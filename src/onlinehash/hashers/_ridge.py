@@ -48,7 +48,6 @@ NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 _N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
 _PENALTIES = np.power(10.0, np.arange(-6, 5) / 2)  # to choose from, for rows of unit length
 _FIRST_PENALTY = 4  # place of the one that is tried first
-_MIN_ROWS = 100  # to choose from
 _TOLERATED_ERROR = 1.02
 _ROWS_PER_SOLVE = 256
 _ROUNDING = 1e-10  # of the sums of squares, after any number of additions
@@ -313,15 +312,12 @@ class RidgeStatistics:
         from noise: hence the least of the good penalties, not the best.
 
         ``classes`` holds the numbers of the classes that have rows, in an order that does not depend on the stream;
-        otherwise the random combinations would. Of fewer than 100 rows the error says nothing, and costs as much: these
-        have the penalty that is tried first.
+        otherwise the random combinations would.
         """
         length = self.trace()
         if not (self.total > 0.0 and length > 0.0):
             return 1.0  # all rows were forgotten
         scale = length / self.total
-        if self.total < _MIN_ROWS:
-            return float(scale * _PENALTIES[_FIRST_PENALTY])
         rng = np.random.default_rng([seed, 6])
         signs = np.array([-1.0, 1.0])
         noise: Matrix = rng.choice(signs, (self.n_inputs, _N_PROBES))

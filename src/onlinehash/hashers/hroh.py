@@ -116,8 +116,8 @@ class HROH(WithCodewords):
         Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
         which are kept until then. Give it where hashers must agree before they have seen anything.
     alpha : float, optional
-        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation; of fewer than 100 rows
-        it is a tenth of their mean square. It is applied last and may be changed at any time.
+        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
+        may be changed at any time.
     balance : float, default=0.5
         How much classes with many rows outweigh those with few, from 0 (not at all) to 1 (as they are): a class of n
         rows counts as n^balance, and all together as many as there are. It is applied last and may be changed at any
