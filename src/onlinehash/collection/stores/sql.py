@@ -263,8 +263,9 @@ class Database(Protocol):
     def close(self) -> None:
         """Release everything; connections that other threads use are closed when these are done."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # another thread took the last
+            while self._idle:
+                self._idle.pop().close()
         if hasattr(self, "_writer"):
             self._writer.close()
 

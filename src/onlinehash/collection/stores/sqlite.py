@@ -7,7 +7,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -75,10 +75,12 @@ class WriterLock:
             ) from None
         os.ftruncate(self._file, 0)
         os.write(self._file, f"{os.getpid()}\n".encode())
+        self._held = [self._file]
 
     def release(self) -> None:
-        """Let another write."""
-        os.close(self._file)
+        """Let another write; several threads may do so at once."""
+        with suppress(IndexError):  # another thread was first
+            os.close(self._held.pop())
 
 
 if sys.platform == "win32":
@@ -218,7 +220,6 @@ class SqliteDatabase(Database):
         super().close()
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
 
     # ------------------------------------------------------------------ connections
 
@@ -423,7 +424,6 @@ def _after_fork() -> None:
     for database in _FORKED:
         if database._lock is not None:
             database._lock.release()  # which leaves it to the parent
-            database._lock = None
 
 
 _FORK_REFUSED = (
