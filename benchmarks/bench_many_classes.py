@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
@@ -25,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from benchmarks.bench_text import packages
 from benchmarks.measure import Row, interleaved
 from onlinehash import HROH, Encoder
 from onlinehash.embedders import make_embedder
@@ -40,14 +39,10 @@ Texts = dict[str, list[str]]
 """Texts by class."""
 
 
-def packages() -> Texts:
+def sources() -> Texts:
     """Return names and descriptions of packages by the source they are built from."""
-    if shutil.which("apt-cache") is None:
-        return {}
-    listed = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
     texts: Texts = defaultdict(list)
-    for package in listed.split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in package.splitlines() if ": " in line and line[0] != " ")
+    for fields in packages():
         if "Package" in fields and "Description" in fields:
             source = fields.get("Source", fields["Package"]).split(" ")[0]
             texts[source].append(f"{fields['Package']}: {fields['Description']}")
@@ -132,6 +127,6 @@ def encode_each(encoder: Encoder, rows: Array) -> None:
 
 def run() -> list[Row]:
     rows = cost()
-    for source, texts, sizes in (("packages", packages(), (1102, 1512)), ("symbols", symbols(), (1102, 1966))):
+    for source, texts, sizes in (("packages", sources(), (1102, 1512)), ("symbols", symbols(), (1102, 1966))):
         rows += [row for n_classes in sizes if texts for row in quality(source, texts, n_classes)]
     return rows

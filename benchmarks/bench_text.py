@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
 from time import process_time
@@ -65,12 +66,8 @@ def orange(name: str) -> tuple[Texts, Texts] | None:
 
 def debian() -> tuple[Texts, Texts] | None:
     """Return one-line descriptions of packages, with the sections they are in."""
-    if shutil.which("apt-cache") is None:
-        return None
-    listed = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
     sections: dict[str, set[str]] = defaultdict(set)
-    for package in listed.split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in package.splitlines() if ": " in line and line[0] != " ")
+    for fields in packages():
         if "Section" in fields and "Description" in fields and "/" not in fields["Section"]:
             sections[fields["Section"]].add(fields["Description"])
     largest = sorted(sections.keys() - {"libs", "oldlibs"}, key=lambda name: (-len(sections[name]), name))[:25]
@@ -78,6 +75,14 @@ def debian() -> tuple[Texts, Texts] | None:
         [(text, name) for name in largest for text, _ in drawn([(text, "") for text in sections[name]])[:500]]
     )
     return (pairs[:N_LEARNED], pairs[N_LEARNED : N_LEARNED + N_NEW]) if pairs else None
+
+
+def packages() -> Iterator[dict[str, str]]:
+    """Yield the fields of all packages that ``apt-cache`` knows, if there is such a program."""
+    if shutil.which("apt-cache") is not None:
+        listed = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
+        for package in listed.split("\n\n"):
+            yield dict(line.split(": ", 1) for line in package.splitlines() if ": " in line and line[0] != " ")
 
 
 def drawn(pairs: Texts) -> Texts:

@@ -14,7 +14,7 @@ from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_choice, check_positive_int
 from onlinehash.collection.inputs import label_set, labels_of
 from onlinehash.collection.learner import targets_of
-from onlinehash.collection.searcher import drawn
+from onlinehash.collection.searcher import MAX_SCORES, drawn
 from onlinehash.collection.stores.sql import Seqs
 from onlinehash.collection.types import Decision, Id, Label, ReviewItem, Suspect
 from onlinehash.encoders import Calibration, Encoder
@@ -31,7 +31,6 @@ ROWS_TO_CALIBRATE = 4096
 
 N_ALTERNATIVES = 5
 _MIN_ROWS_TO_CALIBRATE = 256
-_MAX_SCORES = 1 << 24  # of classes, held at a time
 _ROWS_PER_READ = 1024
 _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
 _MIN_CLASSES = 3  # so that two are left in a trial
@@ -48,7 +47,7 @@ def calibrated(collection: Collection, hasher: OnlineHasher, seqs: Seqs, table: 
     encoder = hasher.snapshot()
     if not encoder.classes or not isinstance(hasher, HROH) or not hasher._can_unlearn:  # or it has unlearned all
         return encoder
-    seqs = drawn(seqs, max(_MIN_ROWS_TO_CALIBRATE, _MAX_SCORES // len(encoder.classes)), 0)
+    seqs = drawn(seqs, max(_MIN_ROWS_TO_CALIBRATE, MAX_SCORES // len(encoder.classes)), 0)
     scores: list[Features] = [np.empty((0, len(encoder.classes)))]
     rows, own = list[NDArray[Any]](), list[list[int]]()
     for _, vectors, texts in read_rows(collection, seqs, table):
@@ -155,7 +154,7 @@ def decide(
     """Return what every row is, if its probability reaches a threshold, and it is not far from all items."""
     assert encoder.classes is not None
     classes, calibration = encoder.classes, encoder.calibration
-    step = max(1, _MAX_SCORES // len(classes))
+    step = max(1, MAX_SCORES // len(classes))
     if len(vectors) > step:
         blocks = (vectors[start : start + step] for start in range(0, len(vectors), step))
         return [each for block in blocks for each in decide(collection, encoder, block, threshold, n_neighbours)]

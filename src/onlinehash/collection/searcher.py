@@ -26,10 +26,12 @@ from onlinehash.exceptions import DamagedError, OnlineHashError, UnknownIdError
 from onlinehash.indexes import Index
 from onlinehash.types import Codes, Features
 
+MAX_SCORES = 1 << 24
+"""Scores of classes that are held at a time."""
+
 _log = logging.getLogger(__name__)
 _MIN_ROWS = 1024  # of arrays that grow
 _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MAX_SCORES = 1 << 23  # of classes, computed at a time
 _CODES_COMPARED = 500  # with those of an engine that outlives the process
 
 
@@ -212,7 +214,7 @@ class Generation:
         if not self.has_lists:
             return _on_host(self.encode(vectors))
         assert self.encoder.classes is not None
-        parts, step = list[Codes](), max(1, _MAX_SCORES // len(self.encoder.classes))
+        parts, step = list[Codes](), max(1, MAX_SCORES // len(self.encoder.classes))
         for start in range(0, max(1, len(vectors)), step):
             codes, scores = map(_on_host, self.encode_and_score(vectors[start : start + step]))
             lists = self.encoder.calibration.class_lists(scores).astype("<u4")
