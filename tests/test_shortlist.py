@@ -8,7 +8,7 @@ import pytest
 from onlinehash import HROH, Encoder
 from onlinehash.encoders.shortlist import N_LISTED
 
-N_CLASSES, N_FEATURES = 1500, 40
+N_CLASSES, N_FEATURES = 1100, 40
 CENTRES = np.random.default_rng(0).normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
 
 
@@ -80,7 +80,8 @@ def test_a_collection_of_many_classes_finds_names_and_keeps_them(tmp_path):
 
     X, y = rows(7, 3)
     labels = [f"source {number}" for number in y]
-    with oh.Collection.open(tmp_path / "items.oh", HROH(64, general_bits=32, features="none", random_state=0)) as items:
+    hasher = HROH(64, general_bits=32, features="none", assignment="arrival", random_state=0)
+    with oh.Collection.open(tmp_path / "items.oh", hasher, "manual") as items:
         items.upsert(range(len(y)), X, labels)
         items.refresh()
     with oh.Collection.open(tmp_path / "items.oh") as items:
