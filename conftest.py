@@ -60,3 +60,25 @@ def pytest_collection_modifyitems(items):
     """Begin with files that have slow tests: quick ones fill the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture
+def few_components(monkeypatch):
+    """Give HROH 128 components by default, not 2048, which only take time."""
+    from onlinehash import HROH
+
+    monkeypatch.setitem(HROH.__init__.__kwdefaults__, "n_components", 128)
+
+
+@pytest.fixture
+def few_widths(monkeypatch):
+    """Check indexes with the narrowest and the widest codes only: their own tests check FlatIndex with all."""
+    monkeypatch.setattr("onlinehash.checks.index._N_BITS", (5, 72))
+
+
+@pytest.fixture(autouse=True)
+def examples_take_little_time(request):
+    """Run the examples of docstrings with few components and few widths."""
+    if isinstance(request.node, pytest.DoctestItem):
+        request.getfixturevalue("few_components")
+        request.getfixturevalue("few_widths")

@@ -20,11 +20,3 @@ def commands_are_built_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typer.testing._get_command", cache(typer.main.get_command), raising=False)
         yield
-
-
-@pytest.fixture
-def few_components(monkeypatch):
-    """Give HROH 128 components by default, not 2048, which only take time."""
-    from onlinehash import HROH
-
-    monkeypatch.setitem(HROH.__init__.__kwdefaults__, "n_components", 128)

@@ -65,23 +65,32 @@ def test_suspects_and_review_are_those_of_python(digits):
             assert client.review(4, by=by) == collection.review(4, by=by)
 
 
+@pytest.fixture(scope="module", params=["memory", "faiss"])
+def by_engine(request, tmp_path_factory, digits):
+    """A served collection by a search engine, and its address."""
+    if request.param == "memory":
+        yield digits
+        return
+    pytest.importorskip("faiss")
+    path = tmp_path_factory.mktemp("digits") / "digits.oh"
+    with make_digits(path, search=request.param) as collection, serve_in_thread(collection) as url:
+        yield collection, url
+
+
 @pytest.mark.parametrize(
     "options", [{}, *({"rescore": rule} for rule in ("auto", "learned", "cosine", "l2", None))], ids=str
 )
-@pytest.mark.parametrize("search", ["memory", "faiss"])
-def test_a_search_ranks_alike_in_python_and_over_http(tmp_path, digits, search, options):
-    if search == "faiss":
-        pytest.importorskip("faiss")
+def test_a_search_ranks_alike_in_python_and_over_http(digits, by_engine, options):
+    collection, url = by_engine
     expected = digits[0].search(QUERIES[:30], 5, **options)
-    with make_digits(tmp_path / "digits.oh", search=search) as collection, serve_in_thread(collection) as url:
-        with Client(url) as client:
-            found = client.search(QUERIES[:30], 5, **options)
-            own = client.search_by_id(3, 4, **options)
-        assert found.ids == collection.search(QUERIES[:30], 5, **options).ids == expected.ids
-        np.testing.assert_allclose(found.distances, expected.distances, atol=1e-5)  # batches round differently
-        assert own.ids == [id for id in collection.search(X[3], 5, **options).ids if id != 3][:4]
-        body = {"vectors": QUERIES[:3].tolist(), "k": 5, **options}
-        assert httpx.post(f"{url}/api/v1/search", json=body).json()["ids"] == expected.ids[:3]
+    with Client(url) as client:
+        found = client.search(QUERIES[:30], 5, **options)
+        own = client.search_by_id(3, 4, **options)
+    assert found.ids == collection.search(QUERIES[:30], 5, **options).ids == expected.ids
+    np.testing.assert_allclose(found.distances, expected.distances, atol=1e-5)  # batches round differently
+    assert own.ids == [id for id in collection.search(X[3], 5, **options).ids if id != 3][:4]
+    body = {"vectors": QUERIES[:3].tolist(), "k": 5, **options}
+    assert httpx.post(f"{url}/api/v1/search", json=body).json()["ids"] == expected.ids[:3]
 
 
 def test_links_and_labels_change_as_in_python(tmp_path):
