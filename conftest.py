@@ -50,16 +50,38 @@ settings.load_profile("busy")
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Run more processes than there are cores, because slow tests wait for programs half of the time."""
+    """Run one process more than there are cores, because slow tests wait for programs."""
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return n_cores if config.option.markexpr == "not slow" else n_cores + 2
+    return n_cores if config.option.markexpr == "not slow" else n_cores + 1
+
+
+# A file is run by one process: those that take longest begin, so that all processes end at the same time.
+LONGEST = (
+    "service/test_page.py",
+    "service/test_insight.py",
+    "test_docs.py",
+    "test_site.py",
+    "hashers/test_promises.py",
+    "indexes/engines/test_gpu.py",
+    "cli/test_process.py",
+    "test_examples.py",
+    "collection/test_interrupts.py",
+    "service/test_process.py",
+    "collection/stores/test_postgres.py",
+    "indexes/engines/test_milvus.py",
+    "streams/test_kill.py",
+    "crash/test_kill.py",
+    "scale/test_scale.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin with files that have slow tests: quick ones fill the end."""
+    """Begin with the longest files, then those that have slow tests: quick ones fill the end."""
+    tests = Path(__file__).parent / "tests"
+    place = {tests / name: i for i, name in enumerate(LONGEST)}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (place.get(item.path, len(place)), item.path not in slow))
 
 
 @pytest.fixture

@@ -41,9 +41,11 @@ def run() -> None:
             index.search(codes, k, ids=ids)
             index.search(soft, k, ids=ids, asymmetric=True)
             index.range_search(codes, 2, ids=ids)
-        wide = FlatIndex(256)
-        wide.upsert(np.zeros((3, 32), np.uint8))
-        wide.search(np.zeros((3, 32), np.uint8), 1)
+        for n_bits in (8, 16, 64, 256):  # of which a row is an array of other words
+            index, codes_of_width = FlatIndex(n_bits), np.zeros((3, n_bits // 8), np.uint8)
+            index.upsert(codes_of_width)
+            index.search(codes_of_width, 1)
+            index.range_search(codes_of_width, 2)
         for ties in ("expected", "stable"):
             Ranking(codes, y, codes, y, ties=ties).mean_average_precision()
         AsymmetricRanking(soft, y, codes, y).mean_average_precision()

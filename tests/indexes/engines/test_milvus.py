@@ -8,6 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from tests.servers.milvus import milvus as server_of_ours
+from tests.thorough import times
 
 from onlinehash import FlatIndex
 from onlinehash.checks import check_index
@@ -48,7 +49,8 @@ def test_a_change_is_seen_by_the_next_read(server):
         assert len(index.ids) == k + 1
 
 
-def test_it_keeps_the_promises_of_an_index(server, few_widths):
+def test_it_keeps_the_promises_of_an_index(server, monkeypatch):
+    monkeypatch.setattr("onlinehash.checks.index._N_BITS", times((13,), (5, 72)))  # Milvus is slow
     check_index(lambda n_bits: MilvusIndex(n_bits, server.uri, name=next(NAMES)))  # ties by hash: see below
 
 
