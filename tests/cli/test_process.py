@@ -27,17 +27,11 @@ def call(*arguments, **options):
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
 
 
-def test_a_pipeline_of_programs_is_silent_but_for_results(folder):
-    learned = call("learn", "X.npy", "y.npy", "--method", "hcoh", "--out", "m.oh")
-    searched = call("search", "D.npy", "Q.npy", "--model", "m.oh", "-k", "1", "--json")
-    for done in (learned, searched):
-        assert done.returncode == 0
-        assert "\x1b" not in done.stdout + done.stderr
-        assert "%" not in done.stderr
-    assert learned.stdout == ""
-    assert learned.stderr.count("\n") == 1
-    assert searched.stderr == ""
-    assert len([json.loads(line) for line in searched.stdout.splitlines()]) == 200
+def test_a_program_is_silent_but_for_results(folder):
+    done = call("learn", "X.npy", "y.npy", "--method", "hcoh", "--out", "m.oh")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.count("\n") == 1
+    assert not {"\x1b", "%"} & set(done.stderr)
 
 
 def test_errors_end_with_1_and_wrong_calls_with_2(folder):
@@ -112,9 +106,10 @@ def test_help_is_quick_because_it_imports_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"
 
 
-def test_help_names_the_program():
-    done = call("--help")
+def test_help_names_the_program_on_a_terminal_without_block_characters():
+    done = call("--help", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
+    assert done.stdout.isascii()
     for command in ("demo", "ingest", "learn", "encode", "search", "evaluate", "datasets"):
         assert command in done.stdout
         assert "Usage: onlinehash" in done.stdout
@@ -166,12 +161,6 @@ def test_labels_of_any_script_are_printed_whatever_standard_output_takes(foreign
     assert json.loads(line)["ids"] == ["ä1"]
     shown = 'ä1\t0\t"日本"'.encode("ascii", "backslashreplace").decode("ascii")
     assert table[1] == f"0\t{shown}"
-
-
-def test_a_terminal_without_block_characters_does_not_fail():
-    done = call("--help", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert done.returncode == 0
-    assert done.stdout.isascii()
 
 
 def test_a_note_is_a_line_of_its_own_above_a_spinner():

@@ -87,7 +87,7 @@ def check_kept(path, load):
         assert kept[id] == payload or id in in_flight
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", times([signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]))
 def test_told_to_stop_it_finishes_what_has_begun(path, number):
     with running(make(path)) as server:
         load = Load(server.url)
