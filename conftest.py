@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -82,6 +83,13 @@ def pytest_collection_modifyitems(items):
     place = {tests / name: i for i, name in enumerate(LONGEST)}
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (place.get(item.path, len(place)), item.path not in slow))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say why tests were skipped, in one line per reason, before the list of those that failed."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason, n_tests in Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped).most_common():
+        terminalreporter.write_line(f"{n_tests} skipped: {reason}")
 
 
 @pytest.fixture
