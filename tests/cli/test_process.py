@@ -24,7 +24,7 @@ PROGRAM = (sys.executable, "-m", "onlinehash.cli")
 
 
 def call(*arguments, **options):
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 def test_a_program_is_silent_but_for_results(folder):

@@ -68,7 +68,7 @@ def test_a_search_does_not_wait_for_a_writer_that_is_busy_elsewhere(small):
         found = []
         thread = threading.Thread(target=lambda: found.append(collection.search(X[0], 3)))
         thread.start()
-        thread.join(timeout=30)
+        thread.join(timeout=120)
         assert len(found[0]) == 3
 
 

@@ -143,13 +143,15 @@ def test_a_factor_solves_its_system_in_strips(m):
 
 
 def test_other_threads_run_while_a_large_system_is_solved():
-    statistics, n_turns = RidgeStatistics(1500), 0
-    solving = Thread(target=lambda: statistics.factored(1.0).solve(np.ones((1500, 64))))
-    solving.start()
-    while solving.is_alive():
-        sleep(0.001)
-        n_turns += 1
-    assert n_turns > 5
+    statistics, turns = RidgeStatistics(1500), []
+    while len(turns) < 5 and max(turns, default=0) <= 5:  # a busy machine may give this thread no turn
+        solving = Thread(target=lambda: statistics.factored(1.0).solve(np.ones((1500, 64))))
+        solving.start()
+        turns.append(0)
+        while solving.is_alive():
+            sleep(0.001)
+            turns[-1] += 1
+    assert max(turns) > 5, turns
 
 
 CLASSES = np.arange(4)

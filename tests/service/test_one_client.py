@@ -153,10 +153,11 @@ def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
     answers = []
 
     def ask():
-        answers.append(httpx.post(f"{server.url}/api/v1/search", content=long, headers=JSON, timeout=30))
+        answers.append(httpx.post(f"{server.url}/api/v1/search", content=long, headers=JSON, timeout=120))
 
-    askers = [threading.Thread(target=ask) for _ in range(4)]
+    askers = [threading.Thread(target=ask) for _ in range(12)]  # more than any machine answers in a second
     with server.watched(100 * MB):
+        first = server.seconds()
         for asker in askers:
             asker.start()
         time.sleep(0.2)
@@ -168,8 +169,7 @@ def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
             asker.join()
     statuses = {answer.status_code for answer in answers}
     assert statuses <= {200, 422, 503} and statuses & {422, 503}, statuses
-    for answer in answers:
-        assert answer.elapsed.total_seconds() < 5
+    assert server.seconds() - first < 5
     wait_until(lambda: http.post("/api/v1/search", content=body, headers=JSON).status_code == 200)
 
 

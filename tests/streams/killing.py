@@ -97,7 +97,7 @@ def main(folder, server, stream, url, n_messages, n_kills):
     warm_up(folder)
     Collection.open(path, LSH(16, random_state=0), "manual").close()
     produce = {"redis": produce_redis, "nats": produce_nats}[kind]
-    pause = n_kills * (shortest + longest) / 2 / n_messages
+    pause = 3 * n_kills * (shortest + longest) / 2 / n_messages  # a busy machine takes long to start and end consumers
     producer = fork(lambda: produce(server, stream, range(n_messages), pause))
     log = os.open(folder / "again", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     n_while_flowing, flows = 0, True

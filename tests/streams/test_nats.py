@@ -32,7 +32,7 @@ def url(nats_server, stream):
 @pytest.fixture
 def hasty_url(nats_server, stream):
     """An address whose messages are soon delivered again if they are not acknowledged."""
-    return f"{nats_server.url(stream)}?ack_wait=1"
+    return f"{nats_server.url(stream)}?ack_wait=3"
 
 
 def run(url, collection, batch=8):
@@ -75,7 +75,7 @@ def test_poison_moves_to_the_dead_stream_once_and_the_rest_is_applied(nats_serve
     nats_server.publish(stream, [line(1), b"\xff bad", line(2, vectors=[1.0]), line(3)])
     with open_source(hasty_url) as source:
         source.start(collection)
-        given = source.fetch(10, 1)
+        given = source.fetch(10, 30)
         source.put_dead_letters([(given[1], "put away, and then killed: \u00e9\n")])
     stats = run(hasty_url, collection)
     assert (stats.stored, stats.dead_letters, stats.lag) == (2, 2, 0)
@@ -103,7 +103,7 @@ def test_older_messages_do_not_come_after_newer_ones(nats_server, stream, hasty_
     nats_server.publish(stream, lines(range(4), payload="old"))
     with open_source(hasty_url) as source:
         source.start(collection)
-        assert len(source.fetch(10, 1)) == 4
+        assert len(source.fetch(10, 30)) == 4
     nats_server.publish(stream, lines(range(4), payload="new"))
     run(hasty_url, collection, batch=2)
     assert {one.payload for one in collection.items()} == {"new"}
@@ -133,7 +133,7 @@ def test_a_consumer_that_was_removed_is_made_again_behind_what_is_stored(nats_se
     with open_source(url) as source:
         source.start(collection)
         nats_server.publish(stream, lines([15]))
-        given = source.fetch(5, 1)
+        given = source.fetch(5, 30)
         collection.upsert([15], [[0.5] * 16], [0], checkpoint=source.checkpoint(given))
         nats_server.ask(lambda jetstream: jetstream.delete_consumer(stream, "mine"))
         source.acknowledge(given)
@@ -141,7 +141,7 @@ def test_a_consumer_that_was_removed_is_made_again_behind_what_is_stored(nats_se
         nats_server.ask(lambda jetstream: jetstream.delete_consumer(stream, "mine"))
         source.fetch(5, 0)
         nats_server.publish(stream, lines([16]))
-        assert len(source.fetch(5, 1)) == 1
+        assert len(source.fetch(5, 30)) == 1
 
 
 def test_a_new_stream_of_the_same_name_is_read_from_its_beginning(nats_server, stream, url, collection):
