@@ -21,13 +21,12 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Cursor, Finder, Queries
+from onlinehash.collection.finder import Cursor, Finder, Queries, Request
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
-from onlinehash.collection.ranking import measure_of, n_candidates
-from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
+from onlinehash.collection.searcher import OutOfStep, Searcher
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
 from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
@@ -1124,20 +1123,8 @@ class Collection:
         if rescore is not None:
             check_choice("rescore", rescore, get_args(Rescore))
         parts = inputs.check_include(include) if include else ()
-        among = self._ready(wait, labels, ids, where)
-
-        def search() -> SearchResult:
-            queries = self._queries(vectors)
-            measure = None if queries.generation is None else measure_of(rescore, queries.generation.encoder)
-            n_found = k if measure is None else n_candidates(k)
-            request = SearchRequest(n_found, asymmetric=asymmetric, scored=measure == "learned")
-            found = self._finder.find(queries, among, request, parts)
-            if measure is not None:
-                found = self._finder.rescored(found, queries, measure, k)
-            result = self._finder.result(found, parts, max_payload_bytes)
-            return result[0] if queries.single else result
-
-        return self._in_step(search)
+        request = Request(k, None, rescore, asymmetric, parts, max_payload_bytes=max_payload_bytes)
+        return self._search(vectors, self._ready(wait, labels, ids, where), request)
 
     def range_search(
         self,
@@ -1162,14 +1149,14 @@ class Collection:
         max_results : int, optional
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
-        request = SearchRequest(radius=check_non_negative_int("radius", radius), max_results=max_results)
-        parts = inputs.check_include(include) if include else ()
-        among = self._ready(wait, labels, ids, where)
+        radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include) if include else ()
+        request = Request(radius=radius, parts=parts, max_results=max_results, max_payload_bytes=max_payload_bytes)
+        return self._search(vectors, self._ready(wait, labels, ids, where), request)
 
+    def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult:
         def search() -> SearchResult:
             queries = self._queries(vectors)
-            found = self._finder.find(queries, among, request, parts)
-            result = self._finder.result(found, parts, max_payload_bytes)
+            result = self._finder.search(queries, among, request)
             return result[0] if queries.single else result
 
         return self._in_step(search)
