@@ -170,8 +170,8 @@ class Collection:
             stored_dtype = collection._settings["vector_dtype"]
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            if not readonly and not is_new:
-                collection._get_learner().check_recipe(hasher)
+            if collection._learner is not None and not is_new:
+                collection._learner.check_recipe(hasher)
             new: dict[str, Any] = {} if embedder is None else collection._documents.use(embedder)
             if policy is not None:
                 new["refresh"] = policy
@@ -259,18 +259,11 @@ class Collection:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         with self._changes:
             self._check_open()
-            self._mend()
+            self._store.database.take_lock()
+            if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
+                self._load()  # a change was ended too early, or another process may have written
             assert self._learner is not None
             yield self._learner
-
-    def _mend(self) -> None:
-        """Read everything from the store if a change was ended too early, or another process may have written.
-
-        The caller keeps changes out.
-        """
-        self._store.database.take_lock()
-        if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
-            self._load()
 
     def _load(self) -> None:
         """Read settings, codes and hasher from the store."""
@@ -287,10 +280,6 @@ class Collection:
         self._settings.update(new)
         for name in self._settings.keys() - new.keys():
             del self._settings[name]
-
-    def _get_learner(self) -> Learner:
-        assert self._learner is not None
-        return self._learner
 
     def _catch_up(self) -> None:
         """Apply what another process has committed since, or what a change that was ended too early has left."""

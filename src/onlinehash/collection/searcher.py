@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._internal.arrays import is_on_device, to_host
+from onlinehash._internal.arrays import to_host
 from onlinehash.codes import code_width
 from onlinehash.collection.engines import Engine
 from onlinehash.collection.inputs import label_set
@@ -205,7 +205,7 @@ class Generation:
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""
         if not self.encoder.has_class_lists:
-            return _on_host(self.encode_queries(vectors, False, False)[0])
+            return _on_host(self.encoder.encode(vectors if self.to_device is None else self.to_device(vectors)))
         assert self.encoder.classes is not None
         parts, step = list[Codes](), max(1, MAX_SCORES // len(self.encoder.classes))
         for start in range(0, max(1, len(vectors)), step):
@@ -224,7 +224,7 @@ class Generation:
 
 
 def _on_host(array: Any) -> NDArray[Any]:
-    return to_host(array) if is_on_device(array) else array
+    return array if isinstance(array, np.ndarray) else to_host(array)
 
 
 class Hits(NamedTuple):
