@@ -1113,7 +1113,8 @@ class Collection:
             check_choice("rescore", rescore, get_args(Rescore))
         parts = inputs.check_include(include) if include else ()
         request = Request(k, None, rescore, asymmetric, parts, max_payload_bytes=max_payload_bytes)
-        return self._search(vectors, self._ready(wait, labels, ids, where), request)
+        among = self._ready(wait, labels, ids, where)
+        return self._in_step(lambda: self._search(vectors, among, request))
 
     def range_search(
         self,
@@ -1140,15 +1141,13 @@ class Collection:
         """
         radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include) if include else ()
         request = Request(radius=radius, parts=parts, max_results=max_results, max_payload_bytes=max_payload_bytes)
-        return self._search(vectors, self._ready(wait, labels, ids, where), request)
+        among = self._ready(wait, labels, ids, where)
+        return self._in_step(lambda: self._search(vectors, among, request))
 
     def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult:
-        def search() -> SearchResult:
-            queries = self._queries(vectors)
-            result = self._finder.search(queries, among, request)
-            return result[0] if queries.single else result
-
-        return self._in_step(search)
+        queries = self._queries(vectors)
+        result = self._finder.search(queries, among, request)
+        return result[0] if queries.single else result
 
     def searches_at_once(self, n_queries: int) -> bool:
         """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.

@@ -214,13 +214,13 @@ class Refresher:
             self.n_encoded, self.is_building = 0, True
         chunks = list[CodeColumns]()
         try:
-            with single_threaded_products(self._searcher.head.n_items):
+            with single_threaded_products():  # switched once, not for every chunk
                 encoder = calibrated(collection, hasher, sample)
-            for chunk in encode_stream(collection, encoder):
-                chunks.append(chunk)
-                self.n_encoded += len(chunk.seqs)
-                if self._stopping:
-                    return True
+                for chunk in encode_stream(collection, encoder):
+                    chunks.append(chunk)
+                    self.n_encoded += len(chunk.seqs)
+                    if self._stopping:
+                        return True
             with collection._changing() as now:
                 if now is not learner:  # another hasher, or other vectors: these are not wanted
                     return False

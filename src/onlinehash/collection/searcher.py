@@ -124,7 +124,7 @@ class Catalogue:
 
     def columns(self, seqs: Seqs) -> tuple[NDArray[Any], NDArray[Any], ClassLists]:
         """Return ids, labels as JSON, and class lists of known sequence numbers."""
-        rows = self._rows(seqs)
+        rows = np.searchsorted(self._seqs[: self._size], seqs)
         texts = [self._listed_texts[number] for number in self._labels[rows].tolist()]
         return self._ids[rows], np.array(texts, object), self._lists[rows]
 
