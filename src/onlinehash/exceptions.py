@@ -190,11 +190,11 @@ def needs_extra(module: str, extra: str) -> Iterator[None]:
 
     Examples
     --------
-    >>> with needs_extra("lapis", "mat"):
+    >>> with needs_extra("lapis", "faiss"):
     ...     import lapis
     Traceback (most recent call last):
         ...
-    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[mat]'
+    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[faiss]'
     """
     try:
         yield
