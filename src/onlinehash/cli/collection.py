@@ -75,7 +75,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import check_rows, named, read_rows
+    from onlinehash.cli._arrays import check_rows, read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -93,12 +93,11 @@ def search(
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
         labels = options.typed(label, collection.label_type) if label else None
         filters: dict[str, Any] = {"labels": labels, "where": where}
-        with named(queries or "--by-id"):
-            if radius is not None:
-                found = list(collection.range_search(X, radius, **filters))
-            else:
-                ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
-                found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
+        if radius is not None:
+            found = list(collection.range_search(X, radius, **filters))
+        else:
+            ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
+            found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
         _show(collection, found, as_json=as_json)
 
 

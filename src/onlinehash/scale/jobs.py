@@ -16,10 +16,10 @@ import numpy as np
 
 from onlinehash._internal.files import whole_file
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import DataNotFoundError, InvalidInputError, InvalidLabelsError
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, InvalidLabelsError, located
 from onlinehash.hashers import OnlineHasher
 from onlinehash.scale.cluster import cluster
-from onlinehash.scale.partitions import Partition, Paths, find_files, named, partitions_of, read, read_labelled
+from onlinehash.scale.partitions import Partition, Paths, find_files, partitions_of, read, read_labelled
 from onlinehash.tables.arrow import import_pyarrow, open_file
 from onlinehash.types import Progress
 
@@ -109,7 +109,7 @@ def _learn(
 ) -> None:
     """Have a hasher learn some of the labelled rows of partitions, numbered across them."""
     for place, X, y in read_labelled(partitions, vectors, labels, start, stop):
-        with named(place):
+        with located(place):
             hasher.partial_fit(X, y)
 
 
@@ -204,7 +204,7 @@ def _write_part(partition: Partition, place: Path, encoder: bytes, vectors: str,
     hash_functions = Encoder.load(encoder)
     ids, codes = [], []
     for where, rows, some in read(partition, vectors, id):
-        with named(where):
+        with located(where):
             codes.append(hash_functions.encode(rows))
             if some.null_count:
                 raise InvalidInputError(f"{some.null_count} rows have no id in column {id!r}.")
