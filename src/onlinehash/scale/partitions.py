@@ -45,18 +45,17 @@ def find_files(paths: Paths) -> list[Path]:
     return files
 
 
-def partitions_of(path: Path, vectors: str, beside: str, labelled: bool) -> list[Partition]:
-    """Return the row groups of a file; count labels, if those are in the column beside the vectors."""
+def partitions_of(path: Path, vectors: str, labels: str) -> list[Partition]:
+    """Return the row groups of a file, with the number of rows that have a label."""
     with open_file(path) as file:
         names = file.schema_arrow.names
-        for name in (vectors, beside):
+        for name in (vectors, labels):
             if name not in names:
                 raise InvalidInputError(f"{path} has no column {name!r}, but {', '.join(names)}.")
         partitions = []
         for group in range(file.num_row_groups):
             n_rows = file.metadata.row_group(group).num_rows
-            n_labelled = _count_labelled(file, path, group, beside) if labelled else n_rows
-            partitions.append(Partition(path, group, n_rows, n_labelled))
+            partitions.append(Partition(path, group, n_rows, _count_labelled(file, path, group, labels)))
         return [partition for partition in partitions if partition.n_rows]
 
 
