@@ -216,6 +216,7 @@ def test_the_example_of_the_package_runs():
     assert doctest.testmod(scale) == (0, 8)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own
 def test_the_page_on_scaling_runs_as_printed(data, tmp_path, monkeypatch):
     page = Path(__file__).parents[2] / "docs" / "scaling.md"
     (block,) = re.findall(r"```py\n(.*?)```", page.read_text(), flags=re.DOTALL)
