@@ -82,7 +82,7 @@ def test_a_registered_hasher_goes_the_whole_way(module):
         found = items.search(X[:1], k=5).ids
         assert type(items.hasher) is Own
         items.hasher.save("own.oh")
-    assert type(oh.load("own.oh")) is Own
+    assert type(oh.load_hasher("own.oh")) is Own
     np.save("x.npy", X[:1])
     told = python(IN_ANOTHER_PROCESS).splitlines()
     assert len(told) == 4

@@ -12,7 +12,6 @@ from tests.servers.milvus import milvus as server_of_ours
 from onlinehash import FlatIndex
 from onlinehash.checks import check_index
 from onlinehash.exceptions import (
-    FileFormatError,
     InvalidInputError,
     MissingExtraError,
     StorageError,
@@ -120,7 +119,7 @@ def test_a_file_holds_what_was_added_and_is_for_one_process(tmp_path):
         (InvalidInputError, "ftp://host/items.db", "neither http"),
         (InvalidInputError, "http://", "names no host"),
         (StorageError, "nowhere/items.db", "There is no folder"),
-        (FileFormatError, "text.db", "not a file that Milvus Lite wrote"),
+        (StorageError, "text.db", "If the file is damaged, delete it"),
         (StorageError, "http://me:secret@127.0.0.1:1", r"Milvus at 127.0.0.1:1: "),
     ],
 )

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from onlinehash.codes import code_width
-from onlinehash.exceptions import FileFormatError, InvalidInputError, StorageError, needs_extra
+from onlinehash.exceptions import InvalidInputError, StorageError, needs_extra
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.indexes.index import Index, Ties, is_id, unknown_id
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -374,8 +374,4 @@ def _parse(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
         )
     if not file.parent.is_dir():
         raise StorageError(f"There is no folder {file.parent}; make it first.")
-    if file.exists():
-        with file.open("rb") as content:
-            if content.read(15) not in (b"", b"SQLite format 3"):
-                raise FileFormatError(f"{file} is not a file that Milvus Lite wrote.")
     return file, str(file)
