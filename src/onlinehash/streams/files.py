@@ -87,7 +87,8 @@ class JsonLinesSource(Source):
                 if file.read(1) != b"\n":  # a line that a crash has cut off
                     file.write(b"\n")
             for message, error in letters:
-                content = bytes(message.content).rstrip(b"\r\n").decode(errors="backslashreplace")
+                assert isinstance(message.content, bytes)
+                content = message.content.rstrip(b"\r\n").decode(errors="backslashreplace")
                 line = {"id": message.id, "error": error, "content": content}
                 file.write(json.dumps(line).encode() + b"\n")
             file.flush()
