@@ -1,4 +1,4 @@
-"""Learning and encoding a data set in Parquet with two workers, against one process that reads the same files."""
+"""Learning a data set in Parquet with two workers, against one process that reads the same files."""
 
 from __future__ import annotations
 
@@ -82,21 +82,15 @@ def run(n_rows: int = N_ROWS) -> list[Row]:
         write(folder, n_rows)
         with threadpool_limits(1):
             alone, one = timed(learn_alone, folder)
-            encoder = one.snapshot()
-            encoding_alone, codes = timed(encode_alone, folder, encoder)
             snapshot, _ = timed(HROH.load(one.to_bytes()).snapshot)
         together, other = timed(scale.learn, folder, HROH(N_BITS, random_state=0))
-        encoding_together, parts = timed(scale.encode, folder, other.snapshot(), Path(name) / "codes")
+        codes, others = (encode_alone(folder, hasher.snapshot()) for hasher in (one, other))
         memory = max(map(workers.get, [workers.call(peak) for _ in range(4)]))
-        table = pq.read_table(parts)
-    stored = np.frombuffer(b"".join(table["code"].to_pylist()), np.uint8).reshape(codes.shape)
-    apart, differing = difference(one, other), int((stored != codes).any(axis=1).sum())
+    apart, differing = difference(one, other), int((others != codes).any(axis=1).sum())
     what = f"{n_rows} x {D}, {N_BITS} bits"
     seconds = {"one process": alone, "two workers": together, "a snapshot": snapshot}
-    encoding = {"one process": encoding_alone, "two workers": encoding_together}
     rows = [
         (f"learning {what}", alone / together, "one process / two workers", "-", seconds),
-        (f"encoding {what}", encoding_alone / encoding_together, "one process / two workers", "-", encoding),
         (f"sums of {what}", apart / 1e-9, "relative difference / 1e-9", "at most 1", {}),
         (f"codes of {what}", float(differing), "rows whose codes differ", "0", {}),
         (f"peak memory of a worker, {what}", memory / GIB, "bytes / 1 GiB", "at most 1", {}),

@@ -179,9 +179,27 @@ class MissingExtraError(OnlineHashError, ImportError):
         Examples
         --------
         >>> print(MissingExtraError.of("faiss", "faiss"))
-        faiss is not installed. In a clone of onlinehash, run: pip install '.[faiss]'
+        faiss is not installed. In a clone of onlinehash, run: pip install '.[ray]'
         """
         return cls(f"{module} is not installed. In a clone of onlinehash, run: pip install '.[{extra}]'")
+
+
+@contextmanager
+def located(place: object) -> Iterator[None]:
+    """Put the place of rows, such as their file, into an error about them.
+
+    Examples
+    --------
+    >>> with located("items.csv, line 3"):
+    ...     raise InvalidFeaturesError("X contains NaN.")
+    Traceback (most recent call last):
+        ...
+    onlinehash.exceptions.InvalidFeaturesError: items.csv, line 3: X contains NaN.
+    """
+    try:
+        yield
+    except (InvalidInputError, FileFormatError) as error:
+        raise type(error)(f"{place}: {error}") from error
 
 
 @contextmanager
@@ -190,11 +208,11 @@ def needs_extra(module: str, extra: str) -> Iterator[None]:
 
     Examples
     --------
-    >>> with needs_extra("lapis", "mat"):
+    >>> with needs_extra("lapis", "ray"):
     ...     import lapis
     Traceback (most recent call last):
         ...
-    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[mat]'
+    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[ray]'
     """
     try:
         yield

@@ -154,7 +154,7 @@ def test_lists_of_any_numbers_are_read_a_few_at_a_time(kind, tmp_path, monkeypat
     rows = np.arange(33).reshape(11, 3)
     numbers = rows.astype(np.float16).tolist() if kind.value_type == pa.float16() else rows.tolist()
     path = write(tmp_path / "a.parquet", {"v": vectors(numbers, kind), "k": range(11)}, row_group_size=6)
-    found = partitions_of(path, "v", "k", False)
+    found = partitions_of(path, "v", "k")
     assert [part.n_rows for part in found] == [6, 5]
     read_back = [list(read(part, "v", "k")) for part in found]
     assert [len(X) for batches in read_back for _, X, _ in batches] == [4, 2, 4, 1]
@@ -179,7 +179,7 @@ def test_lists_of_any_numbers_are_read_a_few_at_a_time(kind, tmp_path, monkeypat
 def test_rows_without_a_label_are_passed_over(labels, tmp_path, monkeypatch):
     monkeypatch.setattr("onlinehash.scale.partitions.ROWS_PER_BATCH", 2)
     path = write(tmp_path / "a.parquet", {"v": vectors([[i, i] for i in range(7)]), "label": labels}, row_group_size=3)
-    found = partitions_of(path, "v", "label", True)
+    found = partitions_of(path, "v", "label")
     assert [part.n_labelled for part in found] == [2, 2, 1]
     for start, stop in [(0, 5), (0, 2), (1, 4), (2, 4), (4, 5)]:
         parts = list(read_labelled(found, "v", "label", start, stop))
@@ -203,23 +203,23 @@ def test_rows_without_a_label_are_passed_over(labels, tmp_path, monkeypatch):
 def test_faulty_vectors_are_named_by_file_and_row_group(column, error, message, tmp_path):
     path = write(tmp_path / "faulty.parquet", {"v": column, "k": [1, 2]})
     with pytest.raises(error, match=rf"faulty\.parquet.*{message}"):
-        for part in partitions_of(path, "v", "k", False):
+        for part in partitions_of(path, "v", "k"):
             list(read(part, "v", "k"))
 
 
 def test_faulty_files_columns_and_labels_are_named(tmp_path):
     path = write(tmp_path / "a.parquet", {"v": vectors([[1, 2]]), "label": [b"x"]})
     with pytest.raises(InvalidInputError, match=r"a\.parquet has no column 'w', but v, label"):
-        partitions_of(path, "w", "label", True)
+        partitions_of(path, "w", "label")
     with pytest.raises(InvalidInputError, match="has no column 'id', but v, label"):
-        partitions_of(path, "v", "id", False)
+        partitions_of(path, "v", "id")
     with pytest.raises(InvalidLabelsError, match=r"a\.parquet"):
-        partitions_of(path, "v", "label", True)
+        partitions_of(path, "v", "label")
     (tmp_path / "b.parquet").write_bytes(b"PAR1 but no more")
     with pytest.raises(FileFormatError, match=r"b\.parquet is not a Parquet file, or damaged"):
-        partitions_of(tmp_path / "b.parquet", "v", "label", True)
+        partitions_of(tmp_path / "b.parquet", "v", "label")
 
 
 def test_a_file_without_rows_has_no_partitions(tmp_path):
     path = write(tmp_path / "a.parquet", {"v": vectors([]), "k": pa.array([], pa.int64())})
-    assert partitions_of(path, "v", "k", False) == []
+    assert partitions_of(path, "v", "k") == []

@@ -1,4 +1,4 @@
-"""Data sets in Parquet, of any size: learned and encoded by many processes, with Ray.
+"""Data sets in Parquet, of any size: learned by many processes, with Ray.
 
 Needs ``pip install '.[ray]'`` in a clone of the repository, on every machine of a cluster. Without an address, Ray is
 started on this machine for each call; a Ray that runs already is used and left running.
@@ -15,17 +15,11 @@ Examples
 ...     data = Path(name) / "digits.parquet"
 ...     pyarrow.parquet.write_table(table, data, row_group_size=1000)
 ...     hasher = scale.learn(data, HROH(16, n_components=256, random_state=0))
-...     parts = scale.encode(data, hasher.snapshot(), Path(name) / "codes")
-...     codes = pyarrow.parquet.read_table(parts)
 >>> bool(hasher.score(X, y) > 0.9)
-True
->>> [part.name for part in parts]
-['00000.parquet', '00001.parquet']
->>> codes.column("code")[0].as_py() == hasher.transform(X[:1]).tobytes()
 True
 """
 
 from onlinehash.scale.cluster import cluster
-from onlinehash.scale.jobs import encode, learn
+from onlinehash.scale.jobs import learn
 
-__all__ = ["cluster", "encode", "learn"]
+__all__ = ["cluster", "learn"]

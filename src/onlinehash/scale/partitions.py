@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_finite, check_targets
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, located
 from onlinehash.tables.arrow import open_file, vectors_of
 from onlinehash.types import Labels, LabelSets
 
@@ -46,18 +45,17 @@ def find_files(paths: Paths) -> list[Path]:
     return files
 
 
-def partitions_of(path: Path, vectors: str, beside: str, labelled: bool) -> list[Partition]:
-    """Return the row groups of a file; count labels, if those are in the column beside the vectors."""
+def partitions_of(path: Path, vectors: str, labels: str) -> list[Partition]:
+    """Return the row groups of a file, with the number of rows that have a label."""
     with open_file(path) as file:
         names = file.schema_arrow.names
-        for name in (vectors, beside):
+        for name in (vectors, labels):
             if name not in names:
                 raise InvalidInputError(f"{path} has no column {name!r}, but {', '.join(names)}.")
         partitions = []
         for group in range(file.num_row_groups):
             n_rows = file.metadata.row_group(group).num_rows
-            n_labelled = _count_labelled(file, path, group, beside) if labelled else n_rows
-            partitions.append(Partition(path, group, n_rows, n_labelled))
+            partitions.append(Partition(path, group, n_rows, _count_labelled(file, path, group, labels)))
         return [partition for partition in partitions if partition.n_rows]
 
 
@@ -67,7 +65,7 @@ def read(partition: Partition, vectors: str, beside: str) -> Iterator[tuple[str,
         start, kept = 0, {"row_groups": [partition.row_group], "columns": [vectors, beside], "use_threads": False}
         for batch in file.iter_batches(ROWS_PER_BATCH, **kept):
             place = f"{partition.path}, row group {partition.row_group}" + (f", counted from row {start}" * bool(start))
-            with named(place):
+            with located(place):
                 rows = vectors_of(batch.column(vectors), vectors)
                 check_finite(rows, rows.dtype)
             yield place, rows, batch.column(beside)
@@ -84,7 +82,7 @@ def read_labelled(
             at += partition.n_labelled
             continue
         for place, rows, column in read(partition, vectors, labels):
-            with named(place):
+            with located(place):
                 targets, labelled = check_targets(column.to_pylist(), len(rows))
             if labelled is not None:
                 rows, targets = rows[labelled], _some(targets, labelled)  # noqa: PLW2901
@@ -96,19 +94,10 @@ def read_labelled(
                 break
 
 
-@contextmanager
-def named(place: str) -> Iterator[None]:
-    """Put the place of the rows into an error about them."""
-    try:
-        yield
-    except (InvalidInputError, FileFormatError) as error:
-        raise type(error)(f"{place}: {error}") from error
-
-
 def _count_labelled(file: Any, path: Path, group: int, labels: str) -> int:
     count = 0
     for batch in file.iter_batches(ROWS_PER_BATCH, row_groups=[group], columns=[labels], use_threads=False):
-        with named(f"{path}, row group {group}"):
+        with located(f"{path}, row group {group}"):
             labelled = check_targets(batch.column(0).to_pylist(), len(batch))[1]
         count += len(batch) if labelled is None else int(labelled.sum())
     return count
