@@ -24,8 +24,8 @@ def test_the_baseline_of_the_demo_equals_a_slow_ranking(split):
     assert got.mean_average_precision == pytest.approx(np.mean(averages), abs=1e-4)
 
 
-def test_the_examples_are_one_query_per_class(split):
+def test_the_examples_are_one_query_per_class_for_both_methods(split):
     encoder = HCOH(32, random_state=0).partial_fit(*split.stream).snapshot()
-    queries, found = demo_run.search_examples(encoder, split, k=3)
-    assert split.queries.y[queries].tolist() == list(range(10))
-    assert found.ids.shape == (10, 3)
+    examples = demo_run.search_examples({"HROH": encoder, "HCOH": encoder}, split, n_queries=10, k=3)
+    assert split.queries.y[examples.queries].tolist() == list(range(10))
+    assert [found.ids.shape for found in examples.found.values()] == [(10, 3), (10, 3)]

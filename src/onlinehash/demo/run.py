@@ -36,6 +36,14 @@ class Learned:
     hasher: OnlineHasher | None = None
 
 
+@dataclass(frozen=True)
+class Examples:
+    """Queries, one per class, and the items that each method found for them."""
+
+    queries: NDArray[np.intp]
+    found: dict[str, SearchResult]
+
+
 def instance_counts(n_stream: int, n_points: int) -> list[int]:
     """Return the numbers of instances to measure at: geometrically spaced, and the powers of ten.
 
@@ -85,9 +93,13 @@ def rank_by_features(split: Split) -> Quality:
     return Quality(*cosine_quality(*queries, *database, map_at=split.map_at, precision_at=split.precision_at))
 
 
-def search_examples(encoder: Encoder, split: Split, k: int) -> tuple[NDArray[np.intp], SearchResult]:
+def search_examples(encoders: dict[str, Encoder], split: Split, n_queries: int, k: int) -> Examples:
     """Search for the first query of every class, so that none is chosen by its result."""
     _, first = np.unique(split.queries.y, return_index=True)
-    index = FlatIndex(encoder.n_bits)
-    index.upsert(encoder.encode(split.database.X))
-    return first, index.search(encoder.encode(split.queries.X[first]), k)
+    chosen = first[:n_queries]
+    found = {}
+    for method, encoder in encoders.items():
+        index = FlatIndex(encoder.n_bits)
+        index.upsert(encoder.encode(split.database.X))
+        found[method] = index.search(encoder.encode(split.queries.X[chosen]), k)
+    return Examples(chosen, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
@@ -12,8 +13,7 @@ from onlinehash._internal.files import whole_file
 from onlinehash.datasets import Dataset, Split
 from onlinehash.demo import run
 from onlinehash.demo.picture import paint
-from onlinehash.demo.run import N_COMPONENTS, Learned
-from onlinehash.encoders import Encoder
+from onlinehash.demo.run import N_COMPONENTS, Examples, Learned
 from onlinehash.experiments.run import Quality
 
 _SHOWN = 32  # bits of the codes in the examples
@@ -39,14 +39,18 @@ def show(
                 live.update(_table(results, split, baseline), refresh=True)
     console.print(_table(results, split, baseline))
     console.print()
-    console.print(f"[bold]Searching with {_SHOWN} bits[/] (label, right or wrong, Hamming distance)\n")
-    for learned in results:
-        if learned.n_bits == _SHOWN and learned.hasher is not None:
-            _print_examples(console, data, split, learned.method, learned.hasher.snapshot())
+    shown = [learned for learned in results if learned.n_bits == _SHOWN]
+    for learned in shown:
+        console.print(_rise(learned), soft_wrap=True)
+
+    encoders = {learned.method: learned.hasher.snapshot() for learned in shown if learned.hasher is not None}
+    examples = run.search_examples(encoders, split, n_queries=10, k=_FOUND)
+    console.print(f"\n[bold]Searching with {_SHOWN} bits[/] (label, right or wrong, Hamming distance)\n")
+    _print_examples(console, data, split, examples)
     out.mkdir(parents=True, exist_ok=True)
     with whole_file(out / "demo.png") as file:
-        paint(file, data, split, results, baseline)
-    console.print(f"\nPicture: {out / 'demo.png'}", soft_wrap=True)
+        paint(file, data, split, results, baseline, examples, shown=_SHOWN)
+    console.print(f"Picture: {out / 'demo.png'}", soft_wrap=True)
 
 
 def _table(results: list[Learned], split: Split, baseline: Quality) -> Table:
@@ -68,12 +72,21 @@ def _table(results: list[Learned], split: Split, baseline: Quality) -> Table:
     return table
 
 
-def _print_examples(console: Console, data: Dataset, split: Split, method: str, encoder: Encoder) -> None:
-    queries, found = run.search_examples(encoder, split, k=_FOUND)
-    for query, matches in zip(queries[:3], found, strict=False):
-        label = split.queries.y[query]
+def _rise(learned: Learned) -> str:
+    """Return mAP at every power of ten and at the end, as text."""
+    curve = dict(zip(learned.curve.instances, learned.curve.values, strict=True))
+    last = learned.curve.instances[-1]
+    steps = ", ".join(f"{curve[n]:.2f} after {n}" for n in curve if n == last or str(n).strip("0") == "1")
+    return f"{learned.method}, {learned.n_bits} bits: mAP {steps}."
+
+
+def _print_examples(console: Console, data: Dataset, split: Split, examples: Examples) -> None:
+    for row, method in product(range(min(3, len(examples.queries))), examples.found):
+        label, matches = split.queries.y[examples.queries[row]], examples.found[method][row]
+        found = split.database.y[matches.ids]
         texts = [
             f"{data.class_names[other]} {'✓' if other == label else '✗'} {distance}"
-            for other, distance in zip(split.database.y[matches.ids], matches.distances, strict=True)
+            for other, distance in zip(found, matches.distances, strict=True)
         ]
         console.print(f"[bold]{method}[/], {data.class_names[label]}: {', '.join(texts)}", soft_wrap=True)
+    console.print()
