@@ -179,7 +179,7 @@ class MissingExtraError(OnlineHashError, ImportError):
         Examples
         --------
         >>> print(MissingExtraError.of("faiss", "faiss"))
-        faiss is not installed. In a clone of onlinehash, run: pip install '.[ray]'
+        faiss is not installed. In a clone of onlinehash, run: pip install '.[faiss]'
         """
         return cls(f"{module} is not installed. In a clone of onlinehash, run: pip install '.[{extra}]'")
 

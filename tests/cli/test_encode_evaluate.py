@@ -70,6 +70,8 @@ def test_evaluate_equals_the_metrics(run, codes, split, model, ties):
     got = json.loads(run(f"evaluate --model {model} --dataset digits {options}").stdout)
     ranking = Ranking(codes[1], split.queries.y, codes[0], split.database.y, ties=ties)
     within = ranking.precision_within(1)
+    own = got.pop("own_code")
+    assert own["k"] == 10 and 0 < own["self_recall"] <= own["coverage"] <= 1
     assert got == {
         "n_queries": 200,
         "n_items": 1597,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from onlinehash._internal.validation import check_choice, check_targets
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from onlinehash.tables import Columns
     from onlinehash.types import Codes
 
+_SAMPLED_ITEMS = 500
 _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .parquet."
 
 
@@ -49,6 +51,9 @@ def evaluate(
 ) -> None:
     """Measure mAP, mAP@k, Precision@k, Recall@k and precision within a Hamming radius.
 
+    Also, of a sample of at most 500 items of the database, the share that are among the 10 nearest of their own code
+    (self-recall), and the share that any of these searches returns (coverage): low where many items share one code.
+
     mAP@k is given twice: divided by the number of relevant items that k places can hold ('possible'), and by the
     number of those found ('found'), which is often published and is higher.
     """
@@ -75,7 +80,7 @@ def evaluate(
         sides = [_read_labelled(path, replace(columns, labels=labels), encoder) for path, labels in both if path]
     (asked, asked_labels), (stored, stored_labels) = sides
     ranking = Ranking(asked, asked_labels, stored, stored_labels, ties=ties)
-    result = _measure(ranking, map_at or 1000, precision_at or 100, radius)
+    result = _measure(ranking, map_at or 1000, precision_at or 100, radius) | _retrievability(stored)
     sizes = {"n_queries": len(asked), "n_items": len(stored), "ties": ties}
     if as_json:
         print_json({**sizes, **json.loads(json.dumps(result), parse_constant=lambda name: None)})  # JSON has no NaN
@@ -113,8 +118,21 @@ def _measure(ranking: Ranking, map_at: int, precision_at: int, radius: int) -> d
     }
 
 
+def _retrievability(codes: Codes) -> dict[str, Any]:
+    """Return which of a sample of items a search by their own codes finds."""
+    from onlinehash.indexes import FlatIndex
+    from onlinehash.metrics import coverage, self_recall
+
+    index, k = FlatIndex(8 * codes.shape[1], ties="hash"), 10
+    index.upsert(codes)
+    ids = np.sort(np.random.default_rng(0).permutation(len(codes))[:_SAMPLED_ITEMS])
+    found = index.search(codes[ids], min(k, len(codes))).ids.tolist()
+    listed = ids.tolist()
+    return {"own_code": {"k": k, "self_recall": self_recall(listed, found), "coverage": coverage(listed, found)}}
+
+
 def _measure_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-    at, precision, within = result["map_at"], result["precision_at"], result["within_radius"]
+    at, precision, within, own = (result[name] for name in ("map_at", "precision_at", "within_radius", "own_code"))
     values = {
         "mAP": result["map"],
         f"mAP@{at['k']} (of possible)": at["possible"],
@@ -123,5 +141,7 @@ def _measure_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         f"Recall@{precision['k']}": result["recall_at"]["recall"],
         f"Precision within radius {within['radius']}": within["precision"],
         "Queries without any item in it": within["empty_rate"],
+        f"Self-recall@{own['k']}": own["self_recall"],
+        f"Coverage@{own['k']}": own["coverage"],
     }
     return [(name, f"{value:.4f}") for name, value in values.items()]

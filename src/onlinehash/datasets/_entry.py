@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from onlinehash.datasets._idx import IdxFiles
+from onlinehash.datasets._mat import MatFile
 from onlinehash.datasets._origin import NpzFile, Origin, PackageFiles, ScikitLearnDigits
 from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.types import Progress
 
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (IdxFiles, NpzFile, PackageFiles, ScikitLearnDigits)}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (IdxFiles, MatFile, NpzFile, PackageFiles, ScikitLearnDigits)}
 
 
 @dataclass(frozen=True)
