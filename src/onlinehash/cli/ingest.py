@@ -122,6 +122,7 @@ def ingest(
     with ExitStack() as stack:
         if is_stream:
             stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
+            collection.measure_quality()
             consumer = Consumer(stream, collection, batch_size=batch)
             with _stop_on_signals(consumer) as stopped, _reports() as report:
                 done = f"{_summary(consumer.run(follow=follow, progress=report))}."
@@ -132,6 +133,7 @@ def ingest(
             layout = layout_of(file, columns)
             next(read(file, columns, batch_size=1), None)  # an error before a collection is created
             collection = stack.enter_context(opening())
+            collection.measure_quality()  # the console shows it
             if layout is not None:
                 note(f"{source}: {layout}")
             n_items = n_labelled = 0

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from itertools import count
 from mimetypes import guess_type
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -29,7 +32,7 @@ from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local
 from onlinehash.service.limits import Limits
 from onlinehash.service.metrics import METRICS_TYPE, Metrics, access_log, log_access
 from onlinehash.service.openapi import make_document
-from onlinehash.service.problems import MEDIA_TYPE, Problem, no_route, stopping
+from onlinehash.service.problems import MEDIA_TYPE, Problem, about, no_route, stopping
 from onlinehash.service.requests import JSON
 from onlinehash.service.routes import Content, Endpoint, Operation, ReadOnly, Service, encode, respond
 
@@ -42,9 +45,11 @@ _SEVERAL = f"{_API}/collections/{{collection}}"
 _OPERATIONS = [one for module in (handlers, maintenance) for one in vars(module).values() if isinstance(one, Operation)]
 _log = logging.getLogger("onlinehash.service")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+_INLINE = re.findall(r"<style>(.*?)</style>", (STATIC / "index.html").read_text(encoding="utf-8"), re.DOTALL)
+_HASHES = " ".join(f"'sha256-{b64encode(sha256(style.encode()).digest()).decode()}'" for style in _INLINE)
 _CONTENT = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: https:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; script-src 'self'; style-src 'self' {_HASHES}; img-src 'self' data: blob: https:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -68,7 +73,7 @@ class CollectionAnswer(msgspec.Struct):
 
     name: str
     n_items: int
-    readonly: bool
+    readonly: Annotated[bool, about("Whether this service or the API key only reads.")]
 
 
 class CollectionsAnswer(msgspec.Struct):
@@ -238,9 +243,11 @@ class Application:
         """List the collections that the API key may read."""
         self._demand_any(request)
         readable = [
-            CollectionAnswer(name, len(service.collection), service.collection.readonly)
+            CollectionAnswer(
+                name, len(service.collection), service.collection.readonly or not _may_use(request, service, write=True)
+            )
             for name, service in self.services.items()
-            if _may_read(request, service)
+            if _may_use(request, service)
         ]
         return _json(CollectionsAnswer(readable))
 
@@ -250,7 +257,7 @@ class Application:
 
     def _demand_any(self, request: Request) -> None:
         """Demand a key that reads any of the collections."""
-        if not any(_may_read(request, service) for service in self.services.values()):
+        if not any(_may_use(request, service) for service in self.services.values()):
             demand_key(request, ApiKeys(required=True), self._wrong_keys)
 
 
@@ -263,10 +270,10 @@ _OWN = (
 )
 
 
-def _may_read(request: Request, service: Service) -> bool:
+def _may_use(request: Request, service: Service, *, write: bool = False) -> bool:
     try:
         if service.keys is not None:
-            demand_key(request, service.keys)
+            demand_key(request, service.keys, write=write)
     except Problem:
         return False
     return True

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from onlinehash.collection import Collection
+from onlinehash.collection import Collection, ItemMap
 from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key
 from onlinehash.service.executors import Deadline, Executor, Jobs
 from onlinehash.service.limits import Limits, check_limit
@@ -64,7 +64,7 @@ class Service:
     """A collection, and what its requests share.
 
     Several threads read; one writes, so that changes keep their order; one answers questions about the state, which
-    need not wait for either.
+    need not wait for either; and one does what people look at and takes long.
     """
 
     def __init__(self, collection: Collection, limits: Limits, media: Path | None = None) -> None:
@@ -73,6 +73,8 @@ class Service:
         self.reading = Executor("reading", limits.n_threads, limits.max_searches)
         self.writing = Executor("writing", 1, limits.max_changes)
         self.operations = Executor("operations", 1, limits.max_searches)
+        self.insight = Executor("insight", 1, limits.max_searches)
+        self.shown_map: tuple[tuple[int, int], ItemMap] | None = None  # by generation and number of items
         self.jobs, self.stopping = Jobs(), False
         self.n_body_bytes = 0  # of all request bodies in memory
         self.backup: TemporaryDirectory[str] | None = None  # the folder of the copy that the last backup made
@@ -149,7 +151,7 @@ class Service:
         self.stopping = True
         self.jobs.close()
         self.drop_backup()
-        for executor in (self.writing, self.reading, self.operations):
+        for executor in (self.writing, self.reading, self.operations, self.insight):
             executor.close()
 
     def drop_backup(self) -> None:
@@ -280,7 +282,7 @@ class Endpoint:
                 decoded = decode(operation.request, media, body, service.limits)
             if operation.is_short is not None and decoded is not None and operation.is_short(service, decoded):
                 answer = work()  # handing it to a thread would take longer
-            elif operation.executor == "writing":  # completed even if the client leaves
+            elif operation.executor in ("writing", "insight"):  # completed even if the client leaves
                 answer = await executor.run(work)
             else:
                 answer = await executor.run(work, deadline, None if operation.request is None else receive)
