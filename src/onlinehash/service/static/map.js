@@ -205,7 +205,7 @@ export class ItemMap {
       const mine = this.points.filter((point) => point.label === label);
       const text = shortened(String(label));
       const half = this.pen.measureText(text).width / 2 + 3;
-      const middle = median(mine.map(({ px }) => px)), y = median(mine.map(({ py }) => py));
+      const middle = median(mine.map(({ px }) => px)), y = median(mine.map(({ py }) => py)) - 2.6 * SIZE;
       if (middle < 0 || middle > this.canvas.clientWidth || y < 0 || y > this.canvas.clientHeight) continue;
       const x = Math.min(Math.max(middle, half), this.canvas.clientWidth - half);
       if (taken.some((other) => Math.abs(other.x - x) < other.half + half && Math.abs(other.y - y) < 16)) continue;

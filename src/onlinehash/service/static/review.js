@@ -6,7 +6,8 @@ import { LabelBox } from "./inputs.js";
 import { neighbours, picture } from "./items.js";
 
 const NEAR = 3; // neighbours of each label
-const MOST = 1000; // items of a pile
+const MOST = 1000; // items of a pile, per request
+const PER_REQUEST = 5000; // labelled items that are judged by one request
 const AHEAD = 3; // cards that are read before they are seen
 const SHOWN_OF_GROUP = 12;
 const EVERY = 20; // decisions, after which the pile is asked for again, if that is quick
@@ -23,7 +24,7 @@ const PILES = {
 export default class ReviewView {
   constructor(app) {
     this.app = app;
-    this.piles = {}; // by name: { cards, total, first }
+    this.piles = {}; // by name: { cards, seen, first, ... }
     this.done = []; // decisions, to be undone: { pile, card, undo }
     this.sending = Promise.resolve();
     this.kept = null; // id -> label, as JSON
@@ -67,7 +68,7 @@ export default class ReviewView {
     if (!this.piles[this.pile]) {
       this.drawNothing("Reading all items of this pile …");
       await this.load(this.pile);
-    }
+    } else if (this.piles[this.pile].parts.length) this.loadRest(this.piles[this.pile]);
     this.draw();
     this.measure().catch((error) => this.app.tell(error));
     this.focus();
@@ -86,24 +87,53 @@ export default class ReviewView {
 
   // Ask the collection for a pile; what was decided or skipped here does not come again.
   async load(name) {
-    const began = performance.now(), { app } = this;
-    const before = this.piles[name], seen = before?.seen ?? new Set();
-    let cards;
+    const began = performance.now(), { app } = this, before = this.piles[name];
+    const pile = { name, cards: [], seen: before?.seen ?? new Set(), first: before?.first ?? 0, isFirst: !before, decided: 0, parts: [] };
     if (name === "suspects") {
       this.kept ??= (await app.ask("GET", `/checkpoints/${KEPT}`)).value ?? {};
-      const { suspects } = await app.ask("POST", "/suspects", { n: MOST });
-      cards = suspects.map(({ id, label, suggested }) => ({ ids: [id], labels: label, suggested })).filter(({ ids: [id], labels }) => this.kept[id] !== write(labels));
+      pile.parts = partsOf(app.labels);
+      await this.loadPart(pile);
     } else {
       const { items } = await app.ask("POST", "/review", { n: MOST, by: name });
       const own = items.filter(({ known }) => known === (name === "uncertain"));
-      cards = name === "uncertain" ? own.map(({ id, suggested, score }) => ({ ids: [id], labels: null, suggested, score })) : groups(own);
+      this.fill(pile, name === "uncertain" ? own.map(({ id, suggested, score }) => ({ ids: [id], labels: null, suggested, order: score })) : groups(own));
     }
-    const total = cards.length;
-    const shown = before?.cards[0]; // which stays
-    cards = cards.filter(({ ids }) => !ids.every((id) => seen.has(id) || shown?.ids.includes(id)));
-    if (shown) cards.unshift(shown);
-    this.piles[name] = { cards, seen, total, first: before?.first ?? total, seconds: performance.now() - began, decided: 0 };
+    const shown = before?.cards[0]; // it stays
+    if (shown) pile.cards = [shown, ...pile.cards.filter(({ ids }) => !ids.some((id) => shown.ids.includes(id)))];
+    pile.milliseconds = performance.now() - began;
+    this.piles[name] = pile;
     this.drawTabs();
+    if (pile.parts.length) this.loadRest(pile);
+  }
+
+  // Suspects of some labels.
+  async loadPart(pile) {
+    const labels = pile.parts.shift();
+    const { suspects } = await this.app.ask("POST", "/suspects", { n: MOST, ...(labels ? { labels } : {}) });
+    this.fill(pile, suspects.map(({ id, label, suggested, margin }) => ({ ids: [id], labels: label, suggested, order: -margin })).filter(({ ids: [id], labels: own }) => this.kept[id] !== write(own)));
+  }
+
+  // The other labels, while the first ones are reviewed.
+  async loadRest(pile) {
+    try {
+      while (pile.parts.length && this.app.view === this && this.piles[pile.name] === pile) {
+        await this.loadPart(pile);
+        this.drawTabs();
+        this.drawProgress();
+        if (!this.drawn) this.draw();
+      }
+    } catch (error) {
+      this.app.tell(error);
+    }
+  }
+
+  // Add cards behind the one that is shown.
+  fill(pile, cards) {
+    const known = new Set([...pile.seen, ...pile.cards.flatMap(({ ids }) => ids)]);
+    const added = cards.filter(({ ids }) => !ids.every((id) => known.has(id)));
+    const [shown, ...rest] = pile.cards;
+    pile.cards = [...(shown ? [shown] : []), ...[...rest, ...added].sort((one, other) => one.order - other.order)];
+    if (pile.isFirst) pile.first += added.length;
   }
 
   get now() {
@@ -140,9 +170,10 @@ export default class ReviewView {
     this.draw();
     if (send) this.send(send, () => this.putBack(this.done.find((one) => one.card === card)));
     this.app.allIsWell();
-    const known = this.piles[pile];
-    known.decided++;
-    if ((known.decided >= EVERY && known.seconds < QUICK) || !known.cards.length) this.send(() => this.load(pile).then(() => this.draw()));
+    const current = this.piles[pile];
+    current.decided++;
+    if (current.parts.length) return;
+    if ((current.decided >= EVERY && current.milliseconds < QUICK) || !current.cards.length) this.send(() => this.load(pile).then(() => this.draw()));
   }
 
   send(request, onError = () => {}) {
@@ -309,7 +340,7 @@ export default class ReviewView {
     this.progress.textContent = n || skipped ? `${count(n)} decided${skipped ? `, ${count(skipped)} skipped` : ""}.` : this.app.readonly ? "You may look, but not change anything: this service or the API key only reads." : "Nothing decided yet.";
     const facts = [];
     const { suspects } = this.piles;
-    if (suspects) facts.push(["labels that others contradict", suspects.first, suspects.cards.length, (value) => (value >= MOST ? `${count(MOST)} or more` : count(value))]);
+    if (suspects) facts.push(["labels that others contradict", suspects.first, suspects.cards.length, count]);
     if (this.quality) facts.push(["would get their label, if they had none", this.quality.first, this.quality.now, (value) => `${(100 * value).toFixed(1)} %`]);
     if (this.quality) facts.push(["get a label with at most 2 % of them wrong", this.quality.firstCovered, this.quality.covered, (value) => `${(100 * value).toFixed(1)} %`]);
     this.effect.replaceChildren(...facts.map(([name, first, now, text]) => html("div", {}, html("dt", {}, name),
@@ -332,6 +363,18 @@ export default class ReviewView {
 // One card per group of items, the largest first.
 function groups(items) {
   const found = new Map();
-  for (const { id, group, suggested } of items) found.set(group, { ids: [...(found.get(group)?.ids ?? []), id], labels: null, suggested: found.get(group)?.suggested ?? suggested });
-  return [...found].sort(([a], [b]) => a - b).map(([, card]) => card);
+  for (const { id, group, suggested } of items) found.set(group, { ids: [...(found.get(group)?.ids ?? []), id], labels: null, suggested: found.get(group)?.suggested ?? suggested, order: group });
+  return [...found.values()];
+}
+
+// All labels, or parts of them that have some thousand items each, so that no request takes long; undefined is all.
+function partsOf(labels) {
+  const parts = [];
+  let room = 0;
+  for (const { label, n_items: n } of labels) {
+    if (n > room || !parts.length) [parts[parts.length], room] = [[], PER_REQUEST];
+    parts.at(-1).push(label);
+    room -= n;
+  }
+  return parts.length > 1 ? parts : [undefined];
 }
