@@ -29,7 +29,7 @@ from onlinehash.collection.migration import Migration, Pairs
 from onlinehash.collection.ranking import measure_of, n_candidates
 from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
+from onlinehash.collection.stores.sql import AppliedRequest, Changes, CodeColumns, ItemColumns, SqlStore
 from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder
@@ -686,6 +686,44 @@ class Collection:
         rows = self._store.rows(seqs, self._settings["vector_dtype"])
         ids, _, vectors = zip(*rows, strict=True)
         return Batch(list(ids), np.array(vectors), texts, self._store.payloads(seqs))
+
+    def apply_once(self, key: str, checksum: int, n_items: int, change: Callable[[], object]) -> int:
+        """Apply a change, unless it was applied in the last 24 hours; return how many items it concerned.
+
+        Its key is stored in the same transaction, so that it is known again whenever the process may end.
+
+        Parameters
+        ----------
+        key : str
+            Of the caller's choice, another for every change.
+        checksum : int
+            Of what is asked for: a key that comes again with another one is refused.
+        n_items : int
+            What to return now, and when the change comes again.
+        change : callable
+            Calls one of the methods that change the collection.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     for _ in range(2):
+        ...         changed = pets.apply_once("a1", 0, 1, lambda: pets.upsert(1, [1.0, 0.5], "dog"))
+        ...     changed, pets.stats().n_learned
+        (1, 1)
+        """
+        with self._changing():
+            known = self._store.find_request(key)
+            if known is None:
+                self._store.request = known = AppliedRequest(key, checksum, n_items)
+                try:
+                    change()
+                finally:
+                    self._store.request = None
+            elif known.checksum != checksum:
+                raise InvalidInputError(f"key={key!r} was used for another request; make a new one.")
+            return known.n_items
 
     def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
         """Raise what :meth:`upsert` would raise for lists of ids, vectors, labels and payloads; store nothing."""
@@ -1514,7 +1552,7 @@ class Collection:
         if wait and number is not None:
             self._refresher.wait(number)
 
-    def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+    def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, now and for all items to come.
 
         It costs some time and space per item, and pays off where few items pass. Nothing happens if there is one.
@@ -1523,8 +1561,6 @@ class Collection:
         ----------
         path : str
             Keys joined by dots, as in ``where``.
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`Collection.upsert`.
 
         Examples
         --------
@@ -1535,32 +1571,26 @@ class Collection:
         ...     shop.indexes()
         ['maker.country']
         """
-        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        keys = parse_path(path)
         with self._changing():
             known = self.indexes()
-            if path in known:
-                self._put_settings(settings)
-            else:
-                settings["indexes"] = [*known, path]
-                with self._commit(settings):
+            with self._commit({"indexes": sorted({*known, path})}):
+                if path not in known:
                     self._store.database.create_index(keys)
 
-    def drop_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+    def drop_index(self, path: str) -> None:
         """Drop the index of a path in the payload; filters by it work as before, slowly.
 
         Parameters
         ----------
         path : str
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`Collection.upsert`.
         """
-        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        keys = parse_path(path)
         with self._changing():
             known = self.indexes()
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
-            settings["indexes"] = [name for name in known if name != path]
-            with self._commit(settings):
+            with self._commit({"indexes": [name for name in known if name != path]}):
                 self._store.database.drop_index(keys)
 
     def check(self, *, sample: int = 1000, progress: Progress = _silent) -> maintenance.CheckReport:
