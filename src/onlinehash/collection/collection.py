@@ -21,13 +21,12 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Cursor, Finder, Queries
+from onlinehash.collection.finder import Cursor, Finder, Queries, Request
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
-from onlinehash.collection.ranking import measure_of, n_candidates
-from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
+from onlinehash.collection.searcher import OutOfStep, Searcher
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import AppliedRequest, Changes, CodeColumns, ItemColumns, SqlStore
 from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
@@ -171,8 +170,8 @@ class Collection:
             stored_dtype = collection._settings["vector_dtype"]
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            if not readonly and not is_new:
-                collection._get_learner().check_recipe(hasher)
+            if collection._learner is not None and not is_new:
+                collection._learner.check_recipe(hasher)
             new: dict[str, Any] = {} if embedder is None else collection._documents.use(embedder)
             if policy is not None:
                 new["refresh"] = policy
@@ -260,18 +259,11 @@ class Collection:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         with self._changes:
             self._check_open()
-            self._mend()
+            self._store.database.take_lock()
+            if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
+                self._load()  # a change was ended too early, or another process may have written
             assert self._learner is not None
             yield self._learner
-
-    def _mend(self) -> None:
-        """Read everything from the store if a change was ended too early, or another process may have written.
-
-        The caller keeps changes out.
-        """
-        self._store.database.take_lock()
-        if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
-            self._load()
 
     def _load(self) -> None:
         """Read settings, codes and hasher from the store."""
@@ -288,10 +280,6 @@ class Collection:
         self._settings.update(new)
         for name in self._settings.keys() - new.keys():
             del self._settings[name]
-
-    def _get_learner(self) -> Learner:
-        assert self._learner is not None
-        return self._learner
 
     def _catch_up(self) -> None:
         """Apply what another process has committed since, or what a change that was ended too early has left."""
@@ -1162,20 +1150,9 @@ class Collection:
         if rescore is not None:
             check_choice("rescore", rescore, get_args(Rescore))
         parts = inputs.check_include(include) if include else ()
+        request = Request(k, None, rescore, asymmetric, parts, max_payload_bytes=max_payload_bytes)
         among = self._ready(wait, labels, ids, where)
-
-        def search() -> SearchResult:
-            queries = self._queries(vectors)
-            measure = None if queries.generation is None else measure_of(rescore, queries.generation.encoder)
-            n_found = k if measure is None else n_candidates(k)
-            request = SearchRequest(n_found, asymmetric=asymmetric, scored=measure == "learned")
-            found = self._finder.find(queries, among, request, parts)
-            if measure is not None:
-                found = self._finder.rescored(found, queries, measure, k)
-            result = self._finder.result(found, parts, max_payload_bytes)
-            return result[0] if queries.single else result
-
-        return self._in_step(search)
+        return self._in_step(lambda: self._search(vectors, among, request))
 
     def range_search(
         self,
@@ -1200,17 +1177,15 @@ class Collection:
         max_results : int, optional
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
-        request = SearchRequest(radius=check_non_negative_int("radius", radius), max_results=max_results)
-        parts = inputs.check_include(include) if include else ()
+        radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include) if include else ()
+        request = Request(radius=radius, parts=parts, max_results=max_results, max_payload_bytes=max_payload_bytes)
         among = self._ready(wait, labels, ids, where)
+        return self._in_step(lambda: self._search(vectors, among, request))
 
-        def search() -> SearchResult:
-            queries = self._queries(vectors)
-            found = self._finder.find(queries, among, request, parts)
-            result = self._finder.result(found, parts, max_payload_bytes)
-            return result[0] if queries.single else result
-
-        return self._in_step(search)
+    def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult:
+        queries = self._queries(vectors)
+        result = self._finder.search(queries, among, request)
+        return result[0] if queries.single else result
 
     def searches_at_once(self, n_queries: int) -> bool:
         """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.

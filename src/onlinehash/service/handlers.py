@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 from starlette.responses import Response
 
 from onlinehash.collection import Codewords, Decision, History, Item, ItemMap, ItemPage, ReviewItem, Stats, Suspect
-from onlinehash.collection.ranking import measure_of, n_candidates
+from onlinehash.collection.finder import measure_of, n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask

@@ -176,7 +176,6 @@ class Database(Protocol):
     epoch: int = 0
     """Number of times that the right to write was lost and taken again."""
     begin_reading: str = "BEGIN"
-    begin_writing: str = "BEGIN"
     _writer: Any  # the connection that changes share
     _idle: list[Any]
     _active: threading.local
@@ -198,19 +197,11 @@ class Database(Protocol):
     def _check_open(self) -> None:
         """Raise unless this is open, in the process that opened it."""
 
-    def _check_writer(self) -> None:
-        """Raise unless this may write now."""
-        self._check_open()
-        if self.readonly:
-            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
-
-    def _check_alone(self) -> None:
-        """Raise, at the start of a transaction, if another has written that should not."""
-        return
+    def _begin(self) -> None:
+        """Begin a transaction that writes; raise if this may not write, or if another has written meanwhile."""
 
     def _commit(self) -> None:
-        """End a transaction."""
-        self._writer.execute("COMMIT")
+        """End a transaction that writes."""
 
     def _rollback(self, connection: Any) -> None:
         """Undo what was not committed, if anything."""
@@ -242,34 +233,35 @@ class Database(Protocol):
                     self.close()
 
     @contextmanager
-    def _transaction(self, connection: Any, begin: str) -> Iterator[None]:
-        """Let the queries of this thread see the transaction; roll back what the block has not committed."""
-        try:
-            connection.execute(begin)
-            self._active.connection = connection
-            yield
-        finally:
-            self._active.connection = None
-            self._rollback(connection)
-
-    @contextmanager
     def snapshot(self) -> Iterator[None]:
         """See one moment of the database in all queries of the block."""
         if getattr(self._active, "connection", None) is not None:
             yield
             return
-        with self._errors(), self._connection() as connection, self._transaction(connection, self.begin_reading):
-            yield
+        with self._errors(), self._connection() as connection:
+            try:
+                connection.execute(self.begin_reading)
+                self._active.connection = connection
+                yield
+            finally:
+                self._active.connection = None
+                self._rollback(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Apply all statements of the block, durably, or none; raise if the right to write was lost."""
+        if self.readonly:
+            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
         with self._errors():
-            self._check_writer()
-            with self._transaction(self._writer, self.begin_writing):
-                self._check_alone()
+            self._check_open()
+            try:
+                self._begin()
+                self._active.connection = self._writer  # queries of this thread see the transaction
                 yield
                 self._commit()
+            finally:
+                self._active.connection = None
+                self._rollback(self._writer)
 
     def take_lock(self) -> None:
         """Take the right to write again if it was lost; what was being committed then is over."""

@@ -112,7 +112,6 @@ class SqliteDatabase(Database):
     """
 
     file: Path
-    begin_writing = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         super().__init__()
@@ -245,15 +244,16 @@ class SqliteDatabase(Database):
     def _is_usable(self, connection: sqlite3.Connection) -> bool:
         return True
 
+    def _commit(self) -> None:
+        self._writer.execute("COMMIT")
+
     def _rollback(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.rollback()
 
-    def _check_writer(self) -> None:
-        super()._check_writer()
+    def _begin(self) -> None:
         self._rollback(self._writer)  # if an interrupt came between a transaction and its end
-
-    def _check_alone(self) -> None:
+        self._writer.execute("BEGIN IMMEDIATE")
         if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
             raise StorageError(
                 f"{self.place} was changed by another writer, which its lock file should have kept out; close it, and "
