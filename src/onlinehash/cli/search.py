@@ -95,7 +95,7 @@ def _search(
     asymmetric: bool = False,
 ) -> list[SearchResult]:
     """Return the nearest rows of each query, by the one ranking rule; by codes alone where vectors are missing."""
-    from onlinehash.collection.ranking import measure_of, n_candidates, ranked
+    from onlinehash.collection.finder import measure_of, n_candidates, ranked
     from onlinehash.indexes import FlatIndex
 
     index = FlatIndex(8 * items.codes.shape[1] if encoder is None else encoder.n_bits, ties="hash")

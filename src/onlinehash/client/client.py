@@ -662,7 +662,7 @@ class Client:
         """Write a copy of the collection to a file, which is itself a collection.
 
         The service copies the collection as it is at one moment, and checks the copy. It takes its place here when all
-        of it has come and its digest is right; an older backup stays until then. A read key is enough.
+        of it has come and its digest is right; an older backup stays until then. Requires a write key.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection.decisions import contradictions, read_rows
 from onlinehash.collection.inputs import label_set, labels_of
-from onlinehash.collection.searcher import Searcher, SearchRequest
+from onlinehash.collection.searcher import Searcher
 from onlinehash.collection.types import Batch, Id, Label
 from onlinehash.encoders import Encoder
 from onlinehash.encoders.calibration import softmax
@@ -260,8 +260,7 @@ class Quality:
 
     def _decide(self, encoder: Encoder, scores: Features, own: Sequence[frozenset[Label]]) -> None:
         """Give labels to rows, with the error allowed; warn if more are wrong than chance explains."""
-        if not encoder.classes:  # it has no scores, or has unlearned all classes
-            return
+        assert encoder.classes is not None
         chances = softmax(scores, encoder.calibration.temperature)
         threshold = encoder.calibration.threshold(self._max_error)
         for best, chance, labels in zip(chances.argmax(axis=1), chances.max(axis=1), own, strict=True):
@@ -289,11 +288,12 @@ class Quality:
         rows = [labelled[i * len(labelled) // n_queries] for i in range(n_queries)]
         vectors, k = np.asarray(batch.vectors[rows], np.float32), self._measured.k
         try:
-            codes, scores = generation.encode_and_score(vectors)
-            hits = searcher.search(generation, codes, None, SearchRequest(k + 1))  # one may be the item itself
+            codes, scores = generation.encode_queries(vectors, False, bool(generation.encoder.classes))
+            hits = searcher.search(generation, codes, k=k + 1)  # one may be the item itself
         except OnlineHashError:  # a search engine that is away is no reason to refuse items
             return
-        self._decide(generation.encoder, scores, [label_set(batch.labels[row]) for row in rows])
+        if scores is not None:
+            self._decide(generation.encoder, scores, [label_set(batch.labels[row]) for row in rows])
         for row, (seqs, _) in zip(rows, hits, strict=True):
             wanted, known = label_set(batch.labels[row]), searcher.catalogue
             found = zip(known.ids(seqs), known.labels(seqs), strict=True)
