@@ -142,6 +142,17 @@ def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
     assert "Added 3 items" in run("ingest items.csv --into items.oh --id sku --labels kind").stderr
 
 
+def test_the_quality_along_the_way_is_kept(run):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    np.savez("rows.npz", ids=np.arange(3000), vectors=np.eye(3, 8)[y] + 0.1 * rng.normal(size=(3000, 8)), labels=y)
+    run("ingest rows.npz --into items.oh --set n_components=32")
+    with Collection.open("items.oh", readonly=True) as collection:
+        quality = collection.history().quality
+    assert len(quality) >= 1
+    assert quality[-1].precision > 0.9
+
+
 def test_a_collection_has_the_hasher_of_python_unless_another_is_chosen(run):
     Path("items.jsonl").write_text('{"id": 1, "vectors": [1, 2]}\n')  # without a label: nothing is learned
     run("ingest items.jsonl --into items.oh")

@@ -123,6 +123,7 @@ def ingest(
     with ExitStack() as stack:
         if is_stream:
             stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
+            collection.measure_quality()
             consumer = Consumer(stream, collection, batch_size=batch)
             with _stop_on_signals(consumer) as stopped, _reports() as report:
                 done = f"{_summary(consumer.run(follow=follow, progress=report))}."
@@ -132,6 +133,7 @@ def ingest(
                 refuse_other_kinds(file)
                 next(read(file, columns, batch_size=1), None)
             collection = stack.enter_context(opening())
+            collection.measure_quality()  # the console shows it
             n_items = n_labelled = 0
             for file in files:
                 layout = layout_of(file, columns)

@@ -28,8 +28,19 @@ from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
 from onlinehash.collection.searcher import OutOfStep, Searcher
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
-from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
+from onlinehash.collection.stores.sql import AppliedRequest, Changes, CodeColumns, ItemColumns, SqlStore
+from onlinehash.collection.types import (
+    Batch,
+    Decision,
+    Id,
+    Item,
+    ItemPage,
+    Label,
+    ReviewItem,
+    RiskCoverage,
+    Stats,
+    Suspect,
+)
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -675,6 +686,44 @@ class Collection:
         ids, _, vectors = zip(*rows, strict=True)
         return Batch(list(ids), np.array(vectors), texts, self._store.payloads(seqs))
 
+    def apply_once(self, key: str, checksum: int, n_items: int, change: Callable[[], object]) -> int:
+        """Apply a change, unless it was applied in the last 24 hours; return how many items it concerned.
+
+        Its key is stored in the same transaction, so that it is known again whenever the process may end.
+
+        Parameters
+        ----------
+        key : str
+            Of the caller's choice, another for every change.
+        checksum : int
+            Of what is asked for: a key that comes again with another one is refused.
+        n_items : int
+            What to return now, and when the change comes again.
+        change : callable
+            Calls one of the methods that change the collection.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     for _ in range(2):
+        ...         changed = pets.apply_once("a1", 0, 1, lambda: pets.upsert(1, [1.0, 0.5], "dog"))
+        ...     changed, pets.stats().n_learned
+        (1, 1)
+        """
+        with self._changing():
+            known = self._store.find_request(key)
+            if known is None:
+                self._store.request = known = AppliedRequest(key, checksum, n_items)
+                try:
+                    change()
+                finally:
+                    self._store.request = None
+            elif known.checksum != checksum:
+                raise InvalidInputError(f"key={key!r} was used for another request; make a new one.")
+            return known.n_items
+
     def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
         """Raise what :meth:`upsert` would raise for lists of ids, vectors, labels and payloads; store nothing."""
         inputs.check_batch(ids, vectors, labels, payload, self._settings)
@@ -1304,8 +1353,8 @@ class Collection:
         n : int, default=100
             At most this many.
         by : "uncertain", "unknown" or "diverse", default="uncertain"
-            The items whose most probable label is least probable; those that resemble least what was learned; or, of
-            the 3 n least certain, items that are far from each other.
+            The items whose most probable label is least probable; those that resemble least what was learned, in groups
+            of items that resemble each other; or, of the 3 n least certain, items that are far from each other.
         progress : callable, optional
             As for :meth:`suspects`.
 
@@ -1324,6 +1373,24 @@ class Collection:
         """
         self._catch_up()
         return decisions.choose_review(self, n, by, progress)
+
+    def risk_coverage(self) -> RiskCoverage:
+        """Return the share of rows that :meth:`classify` would give a label, and the error among these, by threshold.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> hasher = oh.HROH(64, n_components=256, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
+        ...     digits.upsert(range(1000), X[:1000], y[:1000])
+        ...     curve = digits.risk_coverage()
+        >>> curve.n_rows, curve.coverage[-1], curve.error[-1] < 0.05
+        (1000, 1.0, True)
+        """
+        self._catch_up()
+        return decisions.risk_coverage(self)
 
     # ------------------------------------------------------------------ insight
 
@@ -1352,14 +1419,15 @@ class Collection:
         self._catch_up()
         return insight.read_history(self._settings)
 
-    def map(self, limit: int = 2000) -> insight.ItemMap:
-        """Return a random sample of the items in the plane: two principal components of what the encoder makes of them.
+    def map(self, limit: int = 1500) -> insight.ItemMap:
+        """Return a random sample of the items in the plane, where those that the encoder holds for similar are close.
 
-        That is the scores of the classes where the encoder has them, else the real values whose signs are the bits.
+        It is made by t-SNE of the scores of the classes where the encoder has them, else of the real values whose signs
+        are the bits. That takes seconds: some 5 for 1500 items on one core.
 
         Parameters
         ----------
-        limit : int, default=2000
+        limit : int, default=1500
             Items at most.
 
         Examples
@@ -1370,30 +1438,12 @@ class Collection:
         >>> hasher = oh.HROH(n_components=128, random_state=0)
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     shown = digits.map(limit=300)
-        >>> len(shown.ids), shown.x.shape, 0 < shown.explained[1] <= shown.explained[0] < 1
-        (300, (300,), True)
-        """
-        return insight.item_map(self, limit)
-
-    def codewords(self) -> insight.Codewords:
-        """Return the codewords of the largest classes, at most 256, beside the bits that their items have.
-
-        The bits are those of a random sample of at most 50 000 items.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", oh.HCOH(16)) as digits:
-        ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     words = digits.codewords()
-        >>> words.n_classes, words.n_class_bits, words.classes[0].codeword.shape, words.classes[0].ones.shape
-        (10, 16, (2,), (16,))
+        ...     shown = digits.map(limit=200)
+        >>> len(shown.ids), shown.x.shape, len(shown.suspects) < 20
+        (200, (200,), True)
         """
         self._catch_up()
-        return insight.class_bits(self.label_counts(), self._searcher, self.hasher, self._settings["n_bits"])
+        return insight.item_map(self, limit)
 
     def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16, max_error: float = 0.02) -> None:
         """Search for new items that have labels, and classify them, before they are stored and learned from.
@@ -1489,7 +1539,7 @@ class Collection:
         if wait and number is not None:
             self._refresher.wait(number)
 
-    def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+    def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, now and for all items to come.
 
         It costs some time and space per item, and pays off where few items pass. Nothing happens if there is one.
@@ -1498,8 +1548,6 @@ class Collection:
         ----------
         path : str
             Keys joined by dots, as in ``where``.
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`Collection.upsert`.
 
         Examples
         --------
@@ -1510,32 +1558,26 @@ class Collection:
         ...     shop.indexes()
         ['maker.country']
         """
-        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        keys = parse_path(path)
         with self._changing():
             known = self.indexes()
-            if path in known:
-                self._put_settings(settings)
-            else:
-                settings["indexes"] = [*known, path]
-                with self._commit(settings):
+            with self._commit({"indexes": sorted({*known, path})}):
+                if path not in known:
                     self._store.database.create_index(keys)
 
-    def drop_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+    def drop_index(self, path: str) -> None:
         """Drop the index of a path in the payload; filters by it work as before, slowly.
 
         Parameters
         ----------
         path : str
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`Collection.upsert`.
         """
-        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        keys = parse_path(path)
         with self._changing():
             known = self.indexes()
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
-            settings["indexes"] = [name for name in known if name != path]
-            with self._commit(settings):
+            with self._commit({"indexes": [name for name in known if name != path]}):
                 self._store.database.drop_index(keys)
 
     def check(self, *, sample: int = 1000, progress: Progress = _silent) -> maintenance.CheckReport:

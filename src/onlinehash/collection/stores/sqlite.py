@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from onlinehash._internal.files import kind_of, wrong_kind
 from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, to_sql
-from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, Database, SqlStore
+from onlinehash.collection.stores.sql import INDEXES, TABLES, Database, SqlStore
 from onlinehash.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -181,7 +181,7 @@ class SqliteDatabase(Database):
             )
         if not self._has_log() and self.file.stat().st_size < pages * page_size:
             raise self.damage(f"it has {self.file.stat().st_size} bytes of {pages * page_size}")
-        for name, sql in {**_made(), "gone_by_at": GONE_INDEX}.items():
+        for name, sql in (_made() | INDEXES).items():
             if found.get(name, "").replace(f'"{name}"', name, 1) != sql:  # a table that was renamed has a quoted name
                 raise self.damage("its tables are not those of a collection")
 
