@@ -75,7 +75,7 @@ _NAMES = {
     "types": "SearchResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = {*_NAMES, "checks", "experiments", "features", "scale", "service", "streams", "tables"}
+_MODULES = {*_NAMES, "checks", "experiments", "features", "service", "streams", "tables"}
 
 # Without the extra that Client needs, a star import still works.
 __all__ = ["__version__", *(name for name in _HOMES if name != "Client")]  # noqa: PLE0604 (names of _HOMES)

@@ -236,10 +236,6 @@ class OnlineHasher(Estimator, ABC):
         """Unlearn rows that certainly were learned, which may cost less than to unlearn any."""
         return self.unlearn(X, y)  # type: ignore[attr-defined, no-any-return]
 
-    def _as_part(self) -> Self:
-        """Prepare an empty clone to learn a part of a stream, only to be merged."""
-        return self
-
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
