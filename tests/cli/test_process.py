@@ -44,10 +44,10 @@ def test_errors_end_with_1_and_wrong_calls_with_2(folder):
 
 
 def test_a_reader_that_leaves_early_sees_no_traceback(folder):
-    np.save("c.npy", np.random.default_rng(0).integers(0, 256, (300, 4)).astype(np.uint8))
-    command = [*PROGRAM, "search", "c.npy", "c.npy", "-k", "100"]
+    call("ingest", "D.npy", "--into", "c.oh", "--method", "itq")
+    command = [*PROGRAM, "collection", "search", "c.oh", "D.npy", "-k", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"query\tid\tdistance\n"
+        assert process.stdout.readline() == b"query\tid\tdistance\tlabels\n"
         process.stdout.close()
         assert process.stderr.read() == b""
 
@@ -110,7 +110,7 @@ def test_help_names_the_program_on_a_terminal_without_block_characters():
     done = call("--help", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert done.stdout.isascii()
-    for command in ("demo", "ingest", "learn", "encode", "search", "evaluate", "datasets"):
+    for command in ("demo", "ingest", "learn", "encode", "evaluate", "datasets"):
         assert command in done.stdout
         assert "Usage: onlinehash" in done.stdout
 
@@ -122,7 +122,7 @@ def test_the_package_is_a_program_too():
 
 def test_the_shell_completes_commands_and_options(tmp_path):
     shell = {**os.environ, "_ONLINEHASH_COMPLETE": "complete_bash"}
-    for words, completed in (("onlinehash coll", "collection"), ("onlinehash search --resc", "--rescore")):
+    for words, completed in (("onlinehash coll", "collection"), ("onlinehash collection search --resc", "--rescore")):
         typed = {**shell, "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert call(env=typed).stdout.split() == [completed]
     # Typer would look for the shell that has started the tests, which need not be one.

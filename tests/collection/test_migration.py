@@ -299,45 +299,26 @@ def test_a_reader_in_another_process_follows(place, tickets):
         assert found.ids == tickets.search(["0 0", "1 1"], k=60).ids
 
 
-def test_a_reader_rescores_with_the_model_of_the_vectors(path):
+@pytest.mark.parametrize("options", [{"rescore": "cosine"}, {"include": ["vectors"]}], ids=str)
+def test_a_reader_that_a_migration_overtakes_takes_codes_and_vectors_of_one_model(path, monkeypatch, options):
     texts, labels = take(0, 60)
     with Collection.open(path, HCOH(12, random_state=0), embed="char_ngrams:64") as writer:
         writer.upsert(range(60), documents=texts, labels=labels)
         with Collection.open(path, readonly=True) as reader:
-            search, widths = reader._finder.find, []
+            search, n_searches = reader._searcher.search, []
 
-            def migrate_after(queries, *given, **named):
-                found = search(queries, *given, **named)
-                if not widths:  # between the codes and the vectors of one search
+            def migrate_after(*given, **named):
+                found = search(*given, **named)
+                if not n_searches:  # between the codes and the vectors of one search
                     writer.migrate(embed="char_ngrams:96")
-                widths.append(queries.vectors.shape[1])
+                n_searches.append(1)
                 return found
 
-            reader._finder.find = migrate_after
-            found = reader.search(texts[7], k=1, rescore="cosine")
-            assert widths == [64, 96] and found.ids == [7] and found.distances[0] < 1e-6
-
-
-def test_included_vectors_are_of_the_model_that_was_searched(path, monkeypatch):
-    texts, labels = take(0, 60)
-    with Collection.open(path, HCOH(12, random_state=0), embed="char_ngrams:64") as writer:
-        writer.upsert(range(60), documents=texts, labels=labels)
-        with Collection.open(path, readonly=True) as reader:
-            search, read, widths = reader._finder.find, reader._finder._vectors, []
-
-            def note_width(queries, *given, **named):
-                widths.append(queries.vectors.shape[1])
-                return search(queries, *given, **named)
-
-            def migrate_before(found):
-                if writer.n_features == 64:
-                    writer.migrate(embed="char_ngrams:96")
-                return read(found)
-
-            monkeypatch.setattr(reader._finder, "find", note_width)
-            monkeypatch.setattr(reader._finder, "_vectors", migrate_before)
-            found = reader.search(texts[7], k=1, include=["vectors"])
-            assert widths == [64, 96] and found.ids == [7] and found.vectors.shape == (1, 96)
+            monkeypatch.setattr(reader._searcher, "search", migrate_after)
+            found = reader.search(texts[7], k=1, **options)
+            assert len(n_searches) == 2 and found.ids == [7] and reader.n_features == 96
+            assert found.distances[0] < 1e-6
+            assert found.vectors is None or found.vectors.shape == (1, 96)
 
 
 def test_a_migration_whose_items_are_all_deleted_leaves_the_collection_as_it_was(path):

@@ -191,17 +191,17 @@ def test_a_search_that_a_migration_overtakes_is_answered_by_one_embedder(place, 
     texts = ["my card is lost", "lost card", "refund, please", "a refund"]
     with place.open(HCOH(n_bits=8, random_state=0), "manual", embed="char_ngrams:32") as tickets:
         tickets.upsert(range(4), documents=texts, labels=[0, 0, 1, 1])
-        read, overtaken = tickets._finder._vectors, []
+        read, overtaken = tickets._store.snapshot, []
 
-        def vectors(found):
+        def snapshot():  # between the codes and the vectors of the search
             if not overtaken:
                 overtaken.append(True)
                 thread = threading.Thread(target=tickets.migrate, kwargs={"embed": "char_ngrams:64"})
                 thread.start()
                 thread.join()
-            return read(found)
+            return read()
 
-        monkeypatch.setattr(tickets._finder, "_vectors", vectors)
+        monkeypatch.setattr(tickets._store, "snapshot", snapshot)
         found = tickets.search(texts[0], k=4, **options)
         assert (overtaken, found.version, found.ids[0]) == ([True], 4, 0)
         assert found.vectors is None or found.vectors.shape == (4, 64)

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import threading
 import time
+from functools import partial
 
 import httpx
 import numpy as np
@@ -169,21 +170,25 @@ def test_checkpoints_are_committed_with_changes(served):
     client.upsert([], [], checkpoint={"queue/é": 10})
     client.delete([], checkpoint={"other": [1]})
     assert (client.checkpoint("queue/é"), client.checkpoint("other")) == (10, [1])
-    with pytest.raises(InvalidInputError, match="belong to the service"):
-        client.checkpoint("service/changes")
-    with pytest.raises(InvalidInputError, match="belong to the service"):
-        client.delete(1, checkpoint={"service/changes": []})
+    with pytest.raises(InvalidInputError, match=r"checkpoint has \d+ characters of JSON; at most 1048576"):
+        client.upsert([], [], checkpoint={"queue/é": "x" * (1 << 20)})
+    assert client.checkpoint("queue/é") == 10
 
 
 def test_keys(path, tmp_path):
     keys = ApiKeys.of(read=["reader" * 3], write=["writer" * 3])
     with Collection.open(make(path, 20)) as collection, serve_in_thread(collection, keys=keys) as url:
         with Client(url, "reader" * 3) as reader:
-            reader.backup(tmp_path / "copy.oh")
-            for refused in (reader.check, reader.compact, lambda: reader.change_hasher(8)):
+            copying = partial(reader.backup, tmp_path / "copy.oh")  # which has deleted items, too
+            for refused in (copying, reader.check, reader.compact, lambda: reader.change_hasher(8)):
                 with pytest.raises(ServiceError, match="only reads"):
                     refused()
+            with httpx.Client(base_url=f"{url}/api/v1", headers={"authorization": f"Bearer {'reader' * 3}"}) as http:
+                assert [http.request(method, "/backup").status_code for method in ("GET", "HEAD", "DELETE")] == [
+                    403
+                ] * 3
         with Client(url, "writer" * 3) as writer:
+            writer.backup(tmp_path / "copy.oh")
             assert writer.check().ok
 
 

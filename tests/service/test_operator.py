@@ -51,11 +51,23 @@ def test_a_change_sent_again_is_applied_once_even_after_a_restart(tmp_path):
             assert changed.json()["changed"] == 1
             http.put("/items", json={"ids": [3], "vectors": X[3:4].tolist()})
         n_learned = http.get("/stats").json()["n_learned"]
-        for number in range(130):  # the last 128 are kept
+        for number in range(300):
             http.patch("/items", json={"ids": [4], "payload": [number]}, headers={"idempotency-key": f"n{number}"})
         assert http.get("/stats").json()["n_learned"] == n_learned
+        first = {"json": {"ids": [4], "payload": [0]}, "headers": {"idempotency-key": "n0"}}
+        assert http.patch("/items", **first).json() == {"changed": 1, "n_items": 98}  # long ago, and still known
+        assert http.get("/items/4").json()["payload"] == 299
+        other = http.post("/items/delete", json={"ids": [7]}, headers={"idempotency-key": "two"})
+        assert other.status_code == 422 and http.get("/items/7").status_code == 200  # the key of another deletion
+        same = http.put("/items", json={"ids": [4], "payload": [0]}, headers={"idempotency-key": "n0"})
+        assert same.status_code == 422  # the same body, another method
+        with pytest.MonkeyPatch.context() as patch:
+            later = time.time() + 24 * 3600 + 60
+            patch.setattr("onlinehash.collection.stores.sql.time.time", lambda: later)
+            http.patch("/items", json={"ids": [4], "payload": [1]}, headers={"idempotency-key": "later"})
     with Collection.open(path) as collection:
-        assert len(collection.checkpoint("service/changes")) == 128
+        assert collection._store.database.query("SELECT key FROM requests") == [("later",)]
+        assert collection.check().ok
 
 
 class LosesAnswers(httpx.HTTPTransport):

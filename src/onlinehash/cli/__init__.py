@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onlinehash import __version__
-from onlinehash.cli import collection, decisions, experiments, ingest, models, search, serve
+from onlinehash.cli import collection, decisions, evaluate, experiments, ingest, models, serve
 from onlinehash.cli import compile as compile_kernels
 from onlinehash.cli._errors import keep_interrupts, message_of
 from onlinehash.cli._screen import loudness, printable
@@ -29,8 +29,7 @@ _COMMANDS: dict[str, Any] = {  # in the order of the help
     "learn": models.learn,
     "encode": models.encode,
     "onnx": models.onnx,
-    "search": search.search,
-    "evaluate": search.evaluate,
+    "evaluate": evaluate.evaluate,
     "classify": decisions.classify,
     "suspects": decisions.suspects,
     "review": decisions.review,

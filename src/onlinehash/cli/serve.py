@@ -46,7 +46,7 @@ def run(
     quality: Annotated[
         bool, typer.Option("--quality/--no-quality", help="Search for some new items before they are learned from.")
     ] = True,
-    max_body: Annotated[int, typer.Option(help="MiB per request.", min=1)] = 64,
+    max_body: Annotated[int, typer.Option(help="MiB per request.", min=1)] = 16,
     max_batch: Annotated[int, typer.Option(help="Items, ids or queries per request.", min=1)] = 10_000,
     max_k: Annotated[int, typer.Option(help="Neighbours per query.", min=1)] = 1000,
     max_width: Annotated[int, typer.Option(help="Dimensions of a vector.", min=1)] = 65_536,
@@ -97,8 +97,7 @@ def run(
     any_keys = keys if isinstance(keys, ApiKeys) else ApiKeys(required=any(keys.values()))
     if (certfile is None) != (keyfile is None):
         raise typer.BadParameter("--certfile and --keyfile: give both.")
-    if certfile is not None and keyfile is not None:
-        server.check_certificate(certfile, keyfile)
+    tls = None if certfile is None or keyfile is None else server.read_certificate(certfile, keyfile)
     server.check_proxies(trusted_proxies)
     if root_path and not root_path.startswith("/"):
         raise typer.BadParameter(f"--root-path {root_path!r} does not begin with '/'; give {'/' + root_path!r}.")
@@ -129,7 +128,7 @@ def run(
                 in_memory = collection.stats().index in ("memory", "gpu")
                 collection.measure_quality(per_call=16 if in_memory else 1)
         app = create_app(collections, limits=limits, keys=keys, root_path=root_path.rstrip("/"), media=media)
-        n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=certfile is not None)
+        n_items, url = sum(map(len, collections.values())), server.url_of(listening, tls=tls is not None)
         held = "" if folder is None else f" in {counted(len(collections), 'collection')}"
         _log_to_stderr(access_log)
         server.run(
@@ -137,8 +136,7 @@ def run(
             listening,
             limits,
             read_keys=keys_now,
-            certfile=certfile,
-            keyfile=keyfile,
+            tls=tls,
             trusted_proxies=trusted_proxies,
             announce=lambda: note(f"Serving {counted(n_items, 'item')}{held} on {url} (Ctrl-C stops)"),
         )

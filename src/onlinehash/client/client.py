@@ -18,7 +18,6 @@ from onlinehash._internal.validation import check_positive_int, records
 from onlinehash.client.transport import Transport, pause
 from onlinehash.collection import (
     CheckReport,
-    Codewords,
     Decision,
     History,
     Item,
@@ -608,18 +607,14 @@ class Client:
         """Return statistics of the collection."""
         return _read(self._http.ask("GET", "/stats"), Stats)
 
-    def map(self, limit: int = 2000) -> ItemMap:
+    def map(self, limit: int = 1500) -> ItemMap:
         """Return a random sample of the items in the plane, as :meth:`Collection.map`.
 
         Parameters
         ----------
-        limit : int, default=2000
+        limit : int, default=1500
         """
         return _read(self._http.ask("POST", "/map", {"limit": limit}), ItemMap)
-
-    def codewords(self) -> Codewords:
-        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
-        return _read(self._http.ask("GET", "/codewords"), Codewords)
 
     def history(self) -> History:
         """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""
@@ -667,7 +662,7 @@ class Client:
         """Write a copy of the collection to a file, which is itself a collection.
 
         The service copies the collection as it is at one moment, and checks the copy. It takes its place here when all
-        of it has come and its digest is right; an older backup stays until then. A read key is enough.
+        of it has come and its digest is right; an older backup stays until then. Requires a write key.
 
         Parameters
         ----------

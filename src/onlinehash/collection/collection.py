@@ -21,16 +21,26 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Cursor, Finder, Queries
+from onlinehash.collection.finder import Cursor, Finder, Queries, Request
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
-from onlinehash.collection.ranking import measure_of, n_candidates
-from onlinehash.collection.searcher import OutOfStep, Searcher, SearchRequest
+from onlinehash.collection.searcher import OutOfStep, Searcher
 from onlinehash.collection.stores import open_store
-from onlinehash.collection.stores.sql import Changes, CodeColumns, ItemColumns, SqlStore
-from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
+from onlinehash.collection.stores.sql import AppliedRequest, Changes, CodeColumns, ItemColumns, SqlStore
+from onlinehash.collection.types import (
+    Batch,
+    Decision,
+    Id,
+    Item,
+    ItemPage,
+    Label,
+    ReviewItem,
+    RiskCoverage,
+    Stats,
+    Suspect,
+)
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -171,8 +181,8 @@ class Collection:
             stored_dtype = collection._settings["vector_dtype"]
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            if not readonly and not is_new:
-                collection._get_learner().check_recipe(hasher)
+            if collection._learner is not None and not is_new:
+                collection._learner.check_recipe(hasher)
             new: dict[str, Any] = {} if embedder is None else collection._documents.use(embedder)
             if policy is not None:
                 new["refresh"] = policy
@@ -260,18 +270,11 @@ class Collection:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         with self._changes:
             self._check_open()
-            self._mend()
+            self._store.database.take_lock()
+            if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
+                self._load()  # a change was ended too early, or another process may have written
             assert self._learner is not None
             yield self._learner
-
-    def _mend(self) -> None:
-        """Read everything from the store if a change was ended too early, or another process may have written.
-
-        The caller keeps changes out.
-        """
-        self._store.database.take_lock()
-        if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
-            self._load()
 
     def _load(self) -> None:
         """Read settings, codes and hasher from the store."""
@@ -288,10 +291,6 @@ class Collection:
         self._settings.update(new)
         for name in self._settings.keys() - new.keys():
             del self._settings[name]
-
-    def _get_learner(self) -> Learner:
-        assert self._learner is not None
-        return self._learner
 
     def _catch_up(self) -> None:
         """Apply what another process has committed since, or what a change that was ended too early has left."""
@@ -686,6 +685,44 @@ class Collection:
         rows = self._store.rows(seqs, self._settings["vector_dtype"])
         ids, _, vectors = zip(*rows, strict=True)
         return Batch(list(ids), np.array(vectors), texts, self._store.payloads(seqs))
+
+    def apply_once(self, key: str, checksum: int, n_items: int, change: Callable[[], object]) -> int:
+        """Apply a change, unless it was applied in the last 24 hours; return how many items it concerned.
+
+        Its key is stored in the same transaction, so that it is known again whenever the process may end.
+
+        Parameters
+        ----------
+        key : str
+            Of the caller's choice, another for every change.
+        checksum : int
+            Of what is asked for: a key that comes again with another one is refused.
+        n_items : int
+            What to return now, and when the change comes again.
+        change : callable
+            Calls one of the methods that change the collection.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     for _ in range(2):
+        ...         changed = pets.apply_once("a1", 0, 1, lambda: pets.upsert(1, [1.0, 0.5], "dog"))
+        ...     changed, pets.stats().n_learned
+        (1, 1)
+        """
+        with self._changing():
+            known = self._store.find_request(key)
+            if known is None:
+                self._store.request = known = AppliedRequest(key, checksum, n_items)
+                try:
+                    change()
+                finally:
+                    self._store.request = None
+            elif known.checksum != checksum:
+                raise InvalidInputError(f"key={key!r} was used for another request; make a new one.")
+            return known.n_items
 
     def check_input(self, ids: Any, vectors: Any, labels: Any = None, payload: Any = None) -> None:
         """Raise what :meth:`upsert` would raise for lists of ids, vectors, labels and payloads; store nothing."""
@@ -1124,20 +1161,9 @@ class Collection:
         if rescore is not None:
             check_choice("rescore", rescore, get_args(Rescore))
         parts = inputs.check_include(include) if include else ()
+        request = Request(k, None, rescore, asymmetric, parts, max_payload_bytes=max_payload_bytes)
         among = self._ready(wait, labels, ids, where)
-
-        def search() -> SearchResult:
-            queries = self._queries(vectors)
-            measure = None if queries.generation is None else measure_of(rescore, queries.generation.encoder)
-            n_found = k if measure is None else n_candidates(k)
-            request = SearchRequest(n_found, asymmetric=asymmetric, scored=measure == "learned")
-            found = self._finder.find(queries, among, request, parts)
-            if measure is not None:
-                found = self._finder.rescored(found, queries, measure, k)
-            result = self._finder.result(found, parts, max_payload_bytes)
-            return result[0] if queries.single else result
-
-        return self._in_step(search)
+        return self._in_step(lambda: self._search(vectors, among, request))
 
     def range_search(
         self,
@@ -1162,17 +1188,15 @@ class Collection:
         max_results : int, optional
             Raise :class:`~onlinehash.exceptions.TooManyResultsError` as soon as all queries together find more.
         """
-        request = SearchRequest(radius=check_non_negative_int("radius", radius), max_results=max_results)
-        parts = inputs.check_include(include) if include else ()
+        radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include) if include else ()
+        request = Request(radius=radius, parts=parts, max_results=max_results, max_payload_bytes=max_payload_bytes)
         among = self._ready(wait, labels, ids, where)
+        return self._in_step(lambda: self._search(vectors, among, request))
 
-        def search() -> SearchResult:
-            queries = self._queries(vectors)
-            found = self._finder.find(queries, among, request, parts)
-            result = self._finder.result(found, parts, max_payload_bytes)
-            return result[0] if queries.single else result
-
-        return self._in_step(search)
+    def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult:
+        queries = self._queries(vectors)
+        result = self._finder.search(queries, among, request)
+        return result[0] if queries.single else result
 
     def searches_at_once(self, n_queries: int) -> bool:
         """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.
@@ -1329,8 +1353,8 @@ class Collection:
         n : int, default=100
             At most this many.
         by : "uncertain", "unknown" or "diverse", default="uncertain"
-            The items whose most probable label is least probable; those that resemble least what was learned; or, of
-            the 3 n least certain, items that are far from each other.
+            The items whose most probable label is least probable; those that resemble least what was learned, in groups
+            of items that resemble each other; or, of the 3 n least certain, items that are far from each other.
         progress : callable, optional
             As for :meth:`suspects`.
 
@@ -1349,6 +1373,24 @@ class Collection:
         """
         self._catch_up()
         return decisions.choose_review(self, n, by, progress)
+
+    def risk_coverage(self) -> RiskCoverage:
+        """Return the share of rows that :meth:`classify` would give a label, and the error among these, by threshold.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> hasher = oh.HROH(64, n_components=256, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
+        ...     digits.upsert(range(1000), X[:1000], y[:1000])
+        ...     curve = digits.risk_coverage()
+        >>> curve.n_rows, curve.coverage[-1], curve.error[-1] < 0.05
+        (1000, 1.0, True)
+        """
+        self._catch_up()
+        return decisions.risk_coverage(self)
 
     # ------------------------------------------------------------------ insight
 
@@ -1377,14 +1419,15 @@ class Collection:
         self._catch_up()
         return insight.read_history(self._settings)
 
-    def map(self, limit: int = 2000) -> insight.ItemMap:
-        """Return a random sample of the items in the plane: two principal components of what the encoder makes of them.
+    def map(self, limit: int = 1500) -> insight.ItemMap:
+        """Return a random sample of the items in the plane, where those that the encoder holds for similar are close.
 
-        That is the scores of the classes where the encoder has them, else the real values whose signs are the bits.
+        It is made by t-SNE of the scores of the classes where the encoder has them, else of the real values whose signs
+        are the bits. That takes seconds: some 5 for 1500 items on one core.
 
         Parameters
         ----------
-        limit : int, default=2000
+        limit : int, default=1500
             Items at most.
 
         Examples
@@ -1395,30 +1438,12 @@ class Collection:
         >>> hasher = oh.HROH(n_components=128, random_state=0)
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     shown = digits.map(limit=300)
-        >>> len(shown.ids), shown.x.shape, 0 < shown.explained[1] <= shown.explained[0] < 1
-        (300, (300,), True)
-        """
-        return insight.item_map(self, limit)
-
-    def codewords(self) -> insight.Codewords:
-        """Return the codewords of the largest classes, at most 256, beside the bits that their items have.
-
-        The bits are those of a random sample of at most 50 000 items.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", oh.HCOH(16)) as digits:
-        ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     words = digits.codewords()
-        >>> words.n_classes, words.n_class_bits, words.classes[0].codeword.shape, words.classes[0].ones.shape
-        (10, 16, (2,), (16,))
+        ...     shown = digits.map(limit=200)
+        >>> len(shown.ids), shown.x.shape, len(shown.suspects) < 20
+        (200, (200,), True)
         """
         self._catch_up()
-        return insight.class_bits(self.label_counts(), self._searcher, self.hasher, self._settings["n_bits"])
+        return insight.item_map(self, limit)
 
     def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16, max_error: float = 0.02) -> None:
         """Search for new items that have labels, and classify them, before they are stored and learned from.
@@ -1514,7 +1539,7 @@ class Collection:
         if wait and number is not None:
             self._refresher.wait(number)
 
-    def create_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+    def create_index(self, path: str) -> None:
         """Make filters by a path in the payload fast, now and for all items to come.
 
         It costs some time and space per item, and pays off where few items pass. Nothing happens if there is one.
@@ -1523,8 +1548,6 @@ class Collection:
         ----------
         path : str
             Keys joined by dots, as in ``where``.
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`Collection.upsert`.
 
         Examples
         --------
@@ -1535,32 +1558,26 @@ class Collection:
         ...     shop.indexes()
         ['maker.country']
         """
-        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        keys = parse_path(path)
         with self._changing():
             known = self.indexes()
-            if path in known:
-                self._put_settings(settings)
-            else:
-                settings["indexes"] = [*known, path]
-                with self._commit(settings):
+            with self._commit({"indexes": sorted({*known, path})}):
+                if path not in known:
                     self._store.database.create_index(keys)
 
-    def drop_index(self, path: str, *, checkpoint: Mapping[str, Any] | None = None) -> None:
+    def drop_index(self, path: str) -> None:
         """Drop the index of a path in the payload; filters by it work as before, slowly.
 
         Parameters
         ----------
         path : str
-        checkpoint : mapping of str to JSON value, optional
-            As for :meth:`Collection.upsert`.
         """
-        keys, settings = parse_path(path), inputs.checkpoint_settings(checkpoint)
+        keys = parse_path(path)
         with self._changing():
             known = self.indexes()
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
-            settings["indexes"] = [name for name in known if name != path]
-            with self._commit(settings):
+            with self._commit({"indexes": [name for name in known if name != path]}):
                 self._store.database.drop_index(keys)
 
     def check(self, *, sample: int = 1000, progress: Progress = _silent) -> maintenance.CheckReport:

@@ -1,10 +1,14 @@
-"""Finder: answers of a collection: what a search finds, completed from the store, and items in an order."""
+"""Finder: answers of a collection: what a search finds, in which order, and items in an order.
+
+The order of results is one rule, for collections, the service and the command line: codes find :func:`n_candidates`
+items per query, and :func:`ranked` orders them by what :func:`measure_of` says.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, reduce
 from operator import itemgetter
@@ -16,13 +20,13 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_choice
 from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
-from onlinehash.collection.ranking import ranked
-from onlinehash.collection.searcher import Generation, Hits, OutOfStep, Searcher, SearchRequest
+from onlinehash.collection.searcher import Generation, OutOfStep, Searcher
 from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
+from onlinehash.encoders import Encoder
 from onlinehash.encoders.calibration import ClassLists
 from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
-from onlinehash.types import Features, SearchResult
+from onlinehash.types import SearchResult
 
 _log = logging.getLogger(__name__)
 _ROWS_PER_READ = 1000
@@ -38,16 +42,26 @@ class Queries(NamedTuple):
     generation: Generation | None
 
 
-class Found(NamedTuple):
-    """What a search has found, per query, and where the store stood."""
+class Request(NamedTuple):
+    """What to find of every query: the k nearest items in an order, or all within a radius; what to include of them."""
 
-    hits: list[Hits]
-    ids: list[list[Any]]
-    labels: list[list[str | None]]
-    scores: Features | None  # of the queries, with the class lists of the items, for the learned order
-    lists: list[ClassLists]
-    seq: int
-    generation: Generation | None
+    k: int = 0
+    radius: int | None = None
+    rescore: str | None = None
+    asymmetric: bool = False
+    parts: tuple[str, ...] = ()
+    max_results: int | None = None
+    max_payload_bytes: int | None = None
+
+
+class Found(NamedTuple):
+    """What was found for one query: one entry per item and column, labels as JSON."""
+
+    seqs: Seqs
+    distances: NDArray[Any]
+    ids: NDArray[Any]
+    labels: NDArray[Any]
+    lists: ClassLists
 
 
 class Cursor(NamedTuple):
@@ -152,94 +166,71 @@ class Finder:
 
     # ------------------------------------------------------------------ searching
 
-    def find(self, queries: Queries, among: SearchFilter, request: SearchRequest, parts: Sequence[str]) -> Found:
+    def search(self, queries: Queries, among: SearchFilter, request: Request) -> SearchResult:
         """Return what is asked for of the queries, among items that pass the filters."""
-        generation, searcher = queries.generation, self._searcher
+        generation, searcher, parts = queries.generation, self._searcher, request.parts
         if generation is None:
-            nothing = [Hits(np.empty(0, np.int64), np.empty(0))] * len(queries.vectors)
-            return Found(nothing, [[] for _ in nothing], [[] for _ in nothing], None, [], searcher.head.seq, None)
-        scores = None
-        if request.scored and not request.asymmetric:
-            codes, scores = generation.encode_and_score(queries.vectors)
-        else:
-            codes = generation.encode(queries.vectors, asymmetric=request.asymmetric)
-            if request.scored:
-                scores = generation.encoder.class_scores(queries.vectors)
+            nothing: list[Any] = [[] for _ in queries.vectors]
+            included: dict[str, Any] = dict.fromkeys(parts, nothing)
+            return SearchResult(nothing, nothing, None, searcher.head.seq, **included, staleness=searcher.staleness)
+        measure = None if request.radius is not None else measure_of(request.rescore, generation.encoder)
+        codes, scores = generation.encode_queries(queries.vectors, request.asymmetric, measure == "learned")
         with self._in_one_state(among) as allowed:
-            hits = searcher.search(generation, codes, allowed, request)
-            ids = [searcher.catalogue.ids(seqs) for seqs, _ in hits]
-            labels: list[list[str | None]] = []
-            if "labels" in parts:
-                labels = [searcher.catalogue.label_texts(seqs) for seqs, _ in hits]
-            lists = [searcher.catalogue.class_lists(seqs) for seqs, _ in hits] if request.scored else []
-            return Found(hits, ids, labels, scores, lists, searcher.head.seq, generation)
-
-    def rescored(self, found: Found, queries: Queries, measure: str, k: int) -> Found:
-        """Return the k nearest of what was found, by stored vectors or by what was learned; ties by their codes."""
-        (places, vectors), generation = self._vectors(found), found.generation
-        if generation is None:
-            return found
-        encoder, hits, orders = generation.encoder, list[Hits](), list[list[int]]()
-        for row, (query, (seqs, _)) in enumerate(zip(queries.vectors, found.hits, strict=True)):
-            rows = vectors[list(map(places.__getitem__, seqs.tolist()))]
-            learned = (None, None) if found.scores is None else (found.scores[row], found.lists[row])
-            order, distances = ranked(encoder, measure, query, learned[0], rows, learned[1], k)
-            orders.append(order.tolist())
-            hits.append(Hits(seqs[order], distances))
-        ids = [[row[i] for i in order] for row, order in zip(found.ids, orders, strict=True)]
-        labels = [[row[i] for i in order] for row, order in zip(found.labels, orders, strict=False)]  # if wanted
-        return found._replace(hits=hits, ids=ids, labels=labels)
-
-    def result(self, found: Found, parts: Sequence[str] = (), max_payload_bytes: int | None = None) -> SearchResult:
-        """Return what was found with the parts that are to be included."""
-        included: dict[str, Any] = {}
+            hits = searcher.search(
+                generation,
+                codes,
+                allowed,
+                k=request.k if measure is None else n_candidates(request.k),
+                radius=request.radius,
+                asymmetric=request.asymmetric,
+                max_results=request.max_results,
+            )
+            found, seq = [Found(*hit, *searcher.catalogue.columns(hit.seqs)) for hit in hits], searcher.head.seq
+        included = {}
+        if measure is not None or "vectors" in parts or "payload" in parts:
+            with self._store.snapshot():
+                head = self._store.head()
+                if (head.seq, head.generation) != (seq, generation.number):
+                    raise OutOfStep
+                if measure is not None:
+                    vectors_of = self._vectors(found)
+                    for row, (query, some) in enumerate(zip(queries.vectors, found, strict=True)):
+                        learned = (None, None) if scores is None else (scores[row], some.lists)
+                        order, far = ranked(
+                            generation.encoder, measure, query, learned[0], vectors_of(some.seqs), learned[1], request.k
+                        )
+                        found[row] = Found._make(column[order] for column in some)._replace(distances=far)
+                if "payload" in parts:
+                    included["payload"] = self._payloads(found, request.max_payload_bytes)
+                if "vectors" in parts:
+                    included["vectors"] = list(map(self._vectors(found), (some.seqs for some in found)))
         if "labels" in parts:
-            included["labels"] = [list(map(labels_of, texts)) for texts in found.labels]
-        if "payload" in parts:
-            payloads = self._payloads(found, max_payload_bytes)
-            included["payload"] = [[payloads[seq] for seq in seqs.tolist()] for seqs, _ in found.hits]
-        if "vectors" in parts:
-            places, vectors = self._vectors(found)
-            included["vectors"] = [vectors[[places[seq] for seq in seqs.tolist()]] for seqs, _ in found.hits]
-        distances = [distances.tolist() for _, distances in found.hits]
-        version = None if found.generation is None else found.generation.encoder.version
-        return SearchResult(found.ids, distances, version, found.seq, **included, staleness=self._searcher.staleness)
+            included["labels"] = [list(map(labels_of, some.labels)) for some in found]
+        ids, distances = [some.ids.tolist() for some in found], [some.distances.tolist() for some in found]
+        return SearchResult(ids, distances, generation.encoder.version, seq, **included, staleness=searcher.staleness)
 
-    def _vectors(self, found: Found) -> tuple[dict[int, int], NDArray[Any]]:
-        """Return the vectors of what was found, and where they are, by sequence number."""
-        seqs = _distinct(found)
-        if not seqs:
-            return {}, np.empty((0, self._settings.get("n_features", 0)), self._settings["vector_dtype"])
-        with self._store.snapshot():
-            self._demand_step(found)
-            rows = self._store.vectors(seqs, self._settings["vector_dtype"])
-        return {seq: place for place, seq in enumerate(seqs)}, rows
+    def _vectors(self, found: Sequence[Found]) -> Callable[[Seqs], NDArray[Any]]:
+        """Return a function that gives the vectors of sequence numbers that were found."""
+        seqs, dtype = np.unique(np.concatenate([some.seqs for some in found])), self._settings["vector_dtype"]
+        rows = np.empty((0, self._settings["n_features"]), dtype)
+        if len(seqs):
+            rows = self._store.vectors(seqs.tolist(), dtype)
+        return lambda wanted: rows[np.searchsorted(seqs, wanted)]
 
-    def _payloads(self, found: Found, max_bytes: int | None) -> dict[int, Any]:
-        """Return the payloads of what was found, by sequence number."""
-        n_hits = dict.fromkeys(_distinct(found), 0)
-        for seqs, _ in found.hits:
-            for seq in seqs.tolist():
-                n_hits[seq] += 1
-        payloads, n_bytes, listed = dict[int, Any](), 0, list(n_hits)
-        with self._store.snapshot():
-            self._demand_step(found)
-            for start in range(0, len(listed), _ROWS_PER_READ):
-                some = listed[start : start + _ROWS_PER_READ]
-                texts = self._store.payloads(some)
-                n_bytes += sum(n_hits[seq] * len(text or "") for seq, text in zip(some, texts, strict=True))
-                if max_bytes is not None and n_bytes > max_bytes:
-                    raise LargeResultError(
-                        f"payload of the items found has more than {max_bytes} bytes; ask for fewer items, or leave it "
-                        "out."
-                    )
-                payloads.update((seq, json.loads(text or "null")) for seq, text in zip(some, texts, strict=True))
-        return payloads
-
-    def _demand_step(self, found: Found) -> None:
-        head, generation = self._store.head(), found.generation
-        if head.seq != found.seq or (generation is not None and head.generation != generation.number):
-            raise OutOfStep
+    def _payloads(self, found: Sequence[Found], max_bytes: int | None) -> list[list[Any]]:
+        """Return the payloads of what was found, per query."""
+        seqs, counts = np.unique(np.concatenate([some.seqs for some in found]), return_counts=True)
+        payloads, n_bytes = dict[int, Any](), 0
+        for start in range(0, len(seqs), _ROWS_PER_READ):
+            some = slice(start, start + _ROWS_PER_READ)
+            texts = self._store.payloads(seqs[some].tolist())
+            n_bytes += sum(len(text or "") * n for text, n in zip(texts, counts[some].tolist(), strict=True))
+            if max_bytes is not None and n_bytes > max_bytes:
+                raise LargeResultError(
+                    f"payload of the items found has more than {max_bytes} bytes; ask for fewer items, or leave it out."
+                )
+            payloads.update(zip(seqs[some].tolist(), (json.loads(text or "null") for text in texts), strict=True))
+        return [[payloads[seq] for seq in some.seqs.tolist()] for some in found]
 
     # ------------------------------------------------------------------ listing
 
@@ -307,5 +298,62 @@ class Finder:
         return [row for row in rows if (key(row) < after if cursor.descending else key(row) > after)]
 
 
-def _distinct(found: Found) -> list[int]:
-    return list(dict.fromkeys(seq for seqs, _ in found.hits for seq in seqs.tolist()))
+def measure_of(rescore: str | None, encoder: Encoder) -> str | None:
+    """Return what items are ordered by: "learned", "cosine" or "l2"; None for their codes."""
+    if rescore not in ("auto", "learned"):
+        return rescore
+    if encoder.has_class_lists:
+        return "learned"
+    if rescore == "auto":
+        return None
+    raise InvalidInputError(
+        f"rescore='learned', but {encoder.method!r} has no scores of classes; HROH has. Use rescore='cosine'."
+    )
+
+
+def n_candidates(k: int) -> int:
+    """Return how many items codes find, of which the k nearest are returned.
+
+    Examples
+    --------
+    >>> n_candidates(10), n_candidates(50)
+    (100, 500)
+    """
+    return max(10 * k, 100)
+
+
+def ranked(
+    encoder: Encoder,
+    measure: str,
+    query: NDArray[Any],
+    scores: NDArray[Any] | None,
+    vectors: NDArray[Any],
+    lists: ClassLists | None,
+    k: int,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the places of the k nearest of some items, nearest first, and their distances; ties stay in order.
+
+    The learned order takes the class scores of the query, and the class lists of the items.
+    """
+    distances = vector_distances(query, vectors, "cosine" if measure == "learned" else measure)
+    if scores is not None and lists is not None:
+        distances = encoder.calibration.distances(scores, lists, 1.0 - distances)
+    order = np.argsort(distances, kind="stable")[:k]
+    return order, distances[order]
+
+
+def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:
+    """Return the Euclidean distances, or one minus the cosines of the angles (1 where a vector is zero).
+
+    Examples
+    --------
+    >>> vector_distances(np.zeros(2), np.array([[3.0, 4.0], [0.0, 1.0]]), "l2")
+    array([5., 1.])
+    """
+    if not len(vectors):
+        return np.empty(0)
+    rows, q = vectors.astype(np.float64), np.asarray(query, np.float64)
+    if measure == "l2":
+        return np.asarray(np.sqrt(((rows - q) ** 2).sum(axis=1)))
+    lengths = np.sqrt((rows**2).sum(axis=1)) * np.sqrt(q @ q)
+    return np.asarray(1.0 - np.divide(rows @ q, lengths, out=np.zeros(len(rows)), where=lengths > 0))

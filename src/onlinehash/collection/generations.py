@@ -205,9 +205,8 @@ class Refresher:
     def _build(self) -> bool:
         """Encode all items and take the codes into use; return False if the hasher was replaced meanwhile."""
         begun, collection = time.monotonic(), self._collection
-        with collection._changes:
-            collection._mend()
-            learner, current = collection._get_learner(), self._searcher.generation
+        with collection._changing() as learner:
+            current = self._searcher.generation
             is_new = current is None or current.encoder.version != learner.version or DUE in self._settings
             if not self._searcher.head.n_items or not is_new:
                 return True
@@ -215,16 +214,15 @@ class Refresher:
             self.n_encoded, self.is_building = 0, True
         chunks = list[CodeColumns]()
         try:
-            with single_threaded_products(self._searcher.head.n_items):
+            with single_threaded_products():  # switched once, not for every chunk
                 encoder = calibrated(collection, hasher, sample)
-            for chunk in encode_stream(collection, encoder):
-                chunks.append(chunk)
-                self.n_encoded += len(chunk.seqs)
-                if self._stopping:
-                    return True
-            with collection._changes:
-                collection._mend()
-                if collection._get_learner() is not learner:  # another hasher, or other vectors: these are not wanted
+                for chunk in encode_stream(collection, encoder):
+                    chunks.append(chunk)
+                    self.n_encoded += len(chunk.seqs)
+                    if self._stopping:
+                        return True
+            with collection._changing() as now:
+                if now is not learner:  # another hasher, or other vectors: these are not wanted
                     return False
                 chunks += encode_stream(collection, encoder, int(chunks[-1].seqs[-1]) if chunks else 0)
                 if chunks:
@@ -236,7 +234,7 @@ class Refresher:
             return True
         except OnlineHashError:
             with collection._changes:  # other vectors may be about to be taken into use
-                if collection._get_learner() is learner:
+                if collection._learner is learner:
                     raise
             return False
         finally:

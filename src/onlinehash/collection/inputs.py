@@ -35,6 +35,9 @@ CHECKPOINT = "checkpoint:"
 MAX_PAYLOAD = 1 << 16
 """Characters of JSON per payload."""
 
+MAX_CHECKPOINT = 1 << 20
+"""Characters of JSON of all checkpoints of a change."""
+
 PARTS = ("labels", "payload", "vectors")
 """What a search can include."""
 
@@ -273,9 +276,12 @@ def checkpoint_settings(checkpoint: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(checkpoint, Mapping) or not all(isinstance(name, str) for name in checkpoint):
         raise InvalidInputError(f"checkpoint is {checkpoint!r}, not a mapping from names to JSON values.")
     try:
-        copied = json.loads(_encode(dict(checkpoint)))  # the caller may change what it passed
-    except (TypeError, ValueError) as error:
+        text = _encode(dict(checkpoint))
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"checkpoint cannot be written as JSON: {error}.") from error
+    if len(text) > MAX_CHECKPOINT:
+        raise InvalidInputError(f"checkpoint has {len(text)} characters of JSON; at most {MAX_CHECKPOINT}.")
+    copied = json.loads(text)  # the caller may change what it passed
     return {f"{CHECKPOINT}{name}": value for name, value in copied.items()}
 
 

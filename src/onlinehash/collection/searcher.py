@@ -6,18 +6,16 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Condition
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash._internal.arrays import is_on_device, to_host
+from onlinehash._internal.arrays import to_host
 from onlinehash.codes import code_width
 from onlinehash.collection.engines import Engine
 from onlinehash.collection.inputs import label_set
-from onlinehash.collection.ranking import has_class_lists
 from onlinehash.collection.stores.sql import Changes, CodeColumns, Head, ItemColumns, Seqs, SqlStore
 from onlinehash.collection.types import Label
 from onlinehash.encoders import Encoder
@@ -124,10 +122,11 @@ class Catalogue:
         """Return the labels of known sequence numbers, as JSON."""
         return [self._listed_texts[number] for number in self._labels[self._rows(seqs)].tolist()]
 
-    def class_lists(self, seqs: Seqs) -> ClassLists:
-        """Return the class lists of known sequence numbers."""
-        lists: ClassLists = self._lists[self._rows(seqs)]
-        return lists
+    def columns(self, seqs: Seqs) -> tuple[NDArray[Any], NDArray[Any], ClassLists]:
+        """Return ids, labels as JSON, and class lists of known sequence numbers."""
+        rows = np.searchsorted(self._seqs[: self._size], seqs)
+        texts = [self._listed_texts[number] for number in self._labels[rows].tolist()]
+        return self._ids[rows], np.array(texts, object), self._lists[rows]
 
     def put_class_lists(self, seqs: Seqs, lists: ClassLists) -> None:
         """Set the class lists of known sequence numbers."""
@@ -135,16 +134,15 @@ class Catalogue:
 
     def with_labels(self, labelled: bool = True) -> Seqs:
         """Return the sequence numbers of items that have a label, or of those that have none, sorted."""
-        wanted = [number for number, some in enumerate(self._label_sets) if bool(some) == labelled]
-        is_so = np.isin(self._labels[: self._size], wanted) & self._alive[: self._size]
-        seqs: Seqs = self._seqs[: self._size][is_so]
-        return seqs
+        return self._where(lambda labels: bool(labels) == labelled)
 
     def having(self, labels: Sequence[Label]) -> Seqs:
         """Return the sequence numbers of items that have any of the labels, sorted."""
-        wanted = [number for number, some in enumerate(self._label_sets) if not some.isdisjoint(labels)]
-        has_any = np.isin(self._labels[: self._size], wanted) & self._alive[: self._size]
-        seqs: Seqs = self._seqs[: self._size][has_any]
+        return self._where(lambda some: not some.isdisjoint(labels))
+
+    def _where(self, holds: Callable[[frozenset[Label]], bool]) -> Seqs:
+        wanted = [number for number, labels in enumerate(self._label_sets) if holds(labels)]
+        seqs: Seqs = self._seqs[: self._size][np.isin(self._labels[: self._size], wanted) & self._alive[: self._size]]
         return seqs
 
     def label_counts(self, seqs: Seqs | None = None) -> dict[Label | None, int]:
@@ -189,41 +187,36 @@ class Generation:
     to_device: Callable[[NDArray[Any]], Any] | None = None
     world: int = 0  # number of migrations before: queries must be made by the same embedding model
 
-    @cached_property
-    def has_lists(self) -> bool:
-        """Whether a class list follows each stored code."""
-        return has_class_lists(self.encoder)
-
     @property
     def stored_width(self) -> int:
         """Bytes of a stored code."""
-        return code_width(self.encoder.n_bits) + (4 * CLASSES_PER_LIST if self.has_lists else 0)
+        return code_width(self.encoder.n_bits) + (4 * CLASSES_PER_LIST if self.encoder.has_class_lists else 0)
 
-    def encode(self, vectors: NDArray[Any], *, asymmetric: bool = False) -> Any:
-        """Return the codes of queries, or real values for an asymmetric search, where the engine wants them."""
-        encode = self.encoder.encode_asymmetric if asymmetric else self.encoder.encode
-        return encode(vectors if self.to_device is None else self.to_device(vectors))
-
-    def encode_and_score(self, vectors: NDArray[Any]) -> tuple[Any, Features]:
-        """Return the codes of queries where the engine wants them, and their scores, if there are any, on the host."""
-        codes, scores = self.encoder.encode_and_score(vectors if self.to_device is None else self.to_device(vectors))
-        return codes, _on_host(scores)
+    def encode_queries(self, vectors: NDArray[Any], asymmetric: bool, scored: bool) -> tuple[Any, Features | None]:
+        """Return codes, or real values for an asymmetric search, where the engine wants them; scores on the host."""
+        rows, encoder = vectors if self.to_device is None else self.to_device(vectors), self.encoder
+        if scored and not asymmetric:
+            codes: Any
+            codes, scores = encoder.encode_and_score(rows)
+            return codes, _on_host(scores)
+        codes = encoder.encode_asymmetric(rows) if asymmetric else encoder.encode(rows)
+        return codes, _on_host(encoder.class_scores(rows)) if scored else None
 
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""
-        if not self.has_lists:
-            return _on_host(self.encode(vectors))
+        if not self.encoder.has_class_lists:
+            return _on_host(self.encoder.encode(vectors if self.to_device is None else self.to_device(vectors)))
         assert self.encoder.classes is not None
         parts, step = list[Codes](), max(1, MAX_SCORES // len(self.encoder.classes))
         for start in range(0, max(1, len(vectors)), step):
-            codes, scores = map(_on_host, self.encode_and_score(vectors[start : start + step]))
+            codes, scores = map(_on_host, self.encode_queries(vectors[start : start + step], False, True))
             lists = self.encoder.calibration.class_lists(scores).astype("<u4")
             parts.append(np.hstack([codes, lists.view(np.uint8)]))
         return np.concatenate(parts)
 
     def split(self, stored: Codes) -> tuple[Codes, ClassLists | None]:
         """Return codes and class lists of what is stored."""
-        if not self.has_lists:
+        if not self.encoder.has_class_lists:
             return stored, None
         codes = np.ascontiguousarray(stored[:, : code_width(self.encoder.n_bits)])
         lists = np.ascontiguousarray(stored[:, codes.shape[1] :]).view("<u4")
@@ -231,7 +224,7 @@ class Generation:
 
 
 def _on_host(array: Any) -> NDArray[Any]:
-    return to_host(array) if is_on_device(array) else array
+    return array if isinstance(array, np.ndarray) else to_host(array)
 
 
 class Hits(NamedTuple):
@@ -239,16 +232,6 @@ class Hits(NamedTuple):
 
     seqs: Seqs
     distances: NDArray[Any]
-
-
-class SearchRequest(NamedTuple):
-    """What to find of every query: the k nearest items, or all within a radius."""
-
-    k: int = 0
-    radius: int | None = None
-    asymmetric: bool = False
-    max_results: int | None = None
-    scored: bool = False  # whether the learned order is wanted
 
 
 class Searcher:
@@ -404,15 +387,25 @@ class Searcher:
         with self._lock.reading():
             yield self.generation, self._index
 
-    def search(self, generation: Generation, queries: Any, allowed: Seqs | None, request: SearchRequest) -> list[Hits]:
-        """Return what is asked for of every encoded query, among all items or those allowed."""
+    def search(
+        self,
+        generation: Generation,
+        queries: Any,
+        allowed: Seqs | None = None,
+        *,
+        k: int = 0,
+        radius: int | None = None,
+        asymmetric: bool = False,
+        max_results: int | None = None,
+    ) -> list[Hits]:
+        """Return the k nearest items of every encoded query, or all within a radius, among all or those allowed."""
         index = self._index
         if self.generation is not generation or index is None:
             raise OutOfStep
-        if request.radius is None:
-            found = index.search(queries, request.k, ids=allowed, asymmetric=request.asymmetric)
+        if radius is None:
+            found = index.search(queries, k, ids=allowed, asymmetric=asymmetric)
         else:
-            found = index.range_search(queries, request.radius, ids=allowed, max_results=request.max_results)
+            found = index.range_search(queries, radius, ids=allowed, max_results=max_results)
         hits = [Hits(np.asarray(seqs), np.asarray(far)) for seqs, far in zip(found.ids, found.distances, strict=True)]
         if self.engine.is_shared:  # others may have put more there
             known = [self.catalogue.known(seqs) for seqs, _ in hits]

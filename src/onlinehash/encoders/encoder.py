@@ -21,7 +21,7 @@ from onlinehash._internal.files import Source, complete, pack_arrays, read_array
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_feature_names, check_features
 from onlinehash.codes import pack_signs
-from onlinehash.encoders.calibration import Calibration
+from onlinehash.encoders.calibration import MAX_LISTED_CLASSES, Calibration
 from onlinehash.encoders.device import DeviceEncoder, combine, overflow
 from onlinehash.encoders.onnx import OnnxGraph
 from onlinehash.encoders.shortlist import Shortlist, score_listed
@@ -121,6 +121,11 @@ class Encoder:
         """Length of the codes."""
         n_columns = int(self.weights.shape[1])
         return n_columns if self.codewords is None else n_columns + self.codewords.shape[1] - len(self.codewords)
+
+    @cached_property
+    def has_class_lists(self) -> bool:
+        """Whether rows have class lists, by which the learned order compares them."""
+        return 0 < len(self.classes or ()) <= MAX_LISTED_CLASSES
 
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""

@@ -101,18 +101,26 @@ class WrongKeys:
         return self._counts[address] > self._most
 
 
-def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys | None = None, *, write: bool = False) -> None:
-    """Refuse a request without the API key it needs."""
-    if not keys:
-        return
+def key_of(request: Request) -> str:
+    """Return the API key of a request; empty if it has none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not keys.may_read(token.strip()):
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def may_read(request: Request, keys: ApiKeys) -> bool:
+    """Return whether a request has a key that may read."""
+    return not keys or keys.may_read(key_of(request))
+
+
+def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys, *, write: bool = False) -> None:
+    """Refuse a request without the API key it needs."""
+    if not may_read(request, keys):
         address = "" if request.client is None else request.client.host
-        if token and wrong_keys is not None and wrong_keys.count(address):
+        if "authorization" in request.headers and wrong_keys.count(address):
             raise Problem(429, "key", "Too many wrong API keys came from this address; wait a minute.", headers=LATER)
         rule = "The API key is missing or wrong; send 'Authorization: Bearer <key>'."
         raise Problem(401, "key", rule, field="Authorization", headers={"WWW-Authenticate": "Bearer"})
-    if write and not keys.may_write(token.strip()):
+    if write and keys and not keys.may_write(key_of(request)):
         raise Problem(403, "key", "This API key only reads; use a write key.", field="Authorization")
 
 

@@ -3,48 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+import re
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import asdict, replace
 from itertools import count
 from mimetypes import guess_type
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import handlers, maintenance
-from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local
-from onlinehash.service.limits import Limits
+from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local, key_of, may_read
+from onlinehash.service.limits import Limits, Memory
 from onlinehash.service.metrics import METRICS_TYPE, Metrics, access_log, log_access
 from onlinehash.service.openapi import make_document
-from onlinehash.service.problems import MEDIA_TYPE, Problem, no_route, stopping
+from onlinehash.service.problems import MEDIA_TYPE, Problem, about, no_route, stopping
 from onlinehash.service.requests import JSON
-from onlinehash.service.routes import Content, Endpoint, Operation, ReadOnly, Service, encode, respond
+from onlinehash.service.routes import Content, Operation, Service, encode, respond
 
 STATIC = Path(__file__).with_name("static")  # the web page
 MAX_ID_CHARACTERS = 128  # of a request id
 MAX_DRAINED_BYTES = 1 << 16  # of a refused body that are read, so that the connection can be used again
-_PATHS = {"index.html": "/", "docs.html": "/docs"}
-_API = "/api/v1"
-_SEVERAL = f"{_API}/collections/{{collection}}"
+_API, _SEVERAL = "/api/v1", "/api/v1/collections/{collection}"
 _OPERATIONS = [one for module in (handlers, maintenance) for one in vars(module).values() if isinstance(one, Operation)]
 _log = logging.getLogger("onlinehash.service")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+_INLINE = re.findall(r"<style>(.*?)</style>", (STATIC / "index.html").read_text(encoding="utf-8"), re.DOTALL)
+_HASHES = " ".join(f"'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" for style in _INLINE)
 _CONTENT = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: https:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; script-src 'self'; style-src 'self' {_HASHES}; img-src 'self' data: blob: https:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -52,7 +54,6 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
     (b"content-security-policy", _CONTENT.encode()),
 ]
 
@@ -68,13 +69,54 @@ class CollectionAnswer(msgspec.Struct):
 
     name: str
     n_items: int
-    readonly: bool
+    readonly: Annotated[bool, about("Whether this service or the API key only reads.")]
 
 
 class CollectionsAnswer(msgspec.Struct):
     """The collections of this service."""
 
     collections: list[CollectionAnswer]
+
+
+class Page(NamedTuple):
+    """A file of the web page."""
+
+    content: bytes
+    zipped: bytes
+    media: str
+    tag: bytes  # another for other content
+    cache: bytes  # how long a browser may keep it
+
+    async def respond(self, headers: dict[bytes, bytes], send: Send) -> None:
+        """Send the file, unless the browser has it."""
+        sent = [(b"etag", self.tag), (b"cache-control", self.cache), (b"vary", b"accept-encoding")]
+        if headers.get(b"if-none-match") == self.tag:
+            await respond(send, b"", self.media, 304, sent)
+        elif b"gzip" in headers.get(b"accept-encoding", b""):
+            await respond(send, self.zipped, self.media, 200, [*sent, (b"content-encoding", b"gzip")])
+        else:
+            await respond(send, self.content, self.media, 200, sent)
+
+
+def read_pages() -> dict[str, Page]:
+    """Return the files of the web page by path: ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
+
+    The files are read once, so that no request path reaches the file system. Each is also below a folder that is named
+    by a hash of all of them, where browsers keep it for ever: that is where the pages find their parts.
+    """
+    files = {file.relative_to(STATIC).as_posix(): file.read_bytes() for file in STATIC.rglob("*") if file.is_file()}
+    folder, pages = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16], dict[str, Page]()
+    for name, read in files.items():
+        content, path = read, {"index.html": "/", "docs.html": "/docs"}.get(name, f"/{name}")
+        media = guess_type(name)[0] or "application/octet-stream"
+        if media == "text/html":
+            for part in files:
+                content = content.replace(f'="{part}"'.encode(), f'="{folder}/{part}"'.encode())
+        media += "; charset=utf-8" if media.startswith("text/") else ""
+        tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'.encode()
+        pages[path] = page = Page(content, gzip.compress(content, mtime=0), media, tag, b"no-cache")
+        pages[f"/{folder}/{name}"] = page._replace(cache=b"max-age=31536000, immutable")
+    return pages
 
 
 class Application:
@@ -87,15 +129,14 @@ class Application:
 
     def __init__(self, services: dict[str, Service], limits: Limits, root_path: str) -> None:
         self.services, self.root_path = services, root_path
-        self._document = _json(self.openapi())
-        self._wrong_keys = WrongKeys(limits.max_wrong_keys)
-        self._metrics = Metrics(list(services) if len(services) > 1 else [])
+        self._document, self._pages = _json(self.openapi()), read_pages()
+        self._wrong_keys, self._metrics = WrongKeys(limits.max_wrong_keys), Metrics()
         self._prefix, self._numbers = token_hex(6), count(1)
-        listed = [*self._routes(), *make_pages()]
-        self._router = Router(listed, redirect_slashes=False, lifespan=self._lifespan, default=_nowhere)
-        self._endpoints = {
-            one.path: one.app for one in listed[::-1] if isinstance(one, Route) and not one.param_convertors
-        }
+        self._lifespan = Router(lifespan=self._close_at_end)
+        self._own = {operation.path: operation for operation in _OWN}
+        self._operations: dict[str, dict[str, Operation]] = {}
+        for one in _OPERATIONS:
+            self._operations.setdefault(one.path.partition("{")[0], {})[one.method] = one
 
     def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
         """Replace the API keys: those of all collections, or of each by name.
@@ -116,7 +157,7 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http":
-            await self._router(scope, receive, send)
+            await self._lifespan(scope, receive, send)
             return
         start, status, size, headers = perf_counter(), 500, 0, dict(scope["headers"])
         id = headers.get(b"x-request-id", b"")  # of the client, or of a proxy
@@ -135,7 +176,7 @@ class Application:
         self._metrics.active.inc()
         try:
             self._check_site(scope["headers"], headers)
-            await self._endpoints.get(scope["path"], self._router)(scope, receive, send_on)
+            await self._answer(scope, headers, receive, send_on)
         except ClientDisconnect:
             status = 499
         except Exception as error:
@@ -149,6 +190,44 @@ class Application:
             self._metrics.seconds.labels(pattern).observe(seconds)
             if access_log.isEnabledFor(logging.INFO):
                 log_access(scope, id, status, size, seconds)
+
+    async def _answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+        """Find what a request is for, and answer it."""
+        request, path = Request(scope, receive), scope["path"].removeprefix(scope.get("root_path", ""))
+        page, own, params = self._pages.get(path), self._own.get(path), dict[str, str]()
+        if page is not None or own is not None:
+            scope["pattern"] = path if page is None or page.cache == b"no-cache" else "page"
+            _demand_method(scope, ("GET", "HEAD") if own is None or own.tag == "health" else ("GET",))
+            if page is not None:
+                await page.respond(headers, send)
+            elif own is not None:
+                await respond(send, *await own.handler(self, request))
+            return
+        prefix, name, rest = _API, next(iter(self.services)), path.removeprefix(_API)
+        if rest.startswith("/collections/"):
+            prefix, (name, slash, rest) = _SEVERAL, rest.removeprefix("/collections/").partition("/")
+            rest = slash + rest
+        elif len(self.services) > 1 or rest == path:
+            raise no_route(scope, 404, "Not Found")
+        operations = self._operations.get(rest, {})
+        if not operations:
+            folder = rest[: rest.find("/", 1) + 1]
+            operations = self._operations.get(folder, {})
+            params = {part.path.partition("{")[2][:-1]: rest.removeprefix(folder) for part in operations.values()}
+        if not operations:
+            raise no_route(scope, 404, "Not Found")
+        found = next(iter(operations.values()))
+        scope["pattern"] = prefix + found.path
+        if "GET" in operations and operations["GET"].is_file:
+            operations = operations | {"HEAD": operations["GET"]}
+        _demand_method(scope, operations)
+        operation, service = operations[scope["method"]], self.services.get(name)
+        for one in self.services.values() if service is None else [service]:  # who may not read all sees no names
+            if one.keys is not None:
+                demand_key(request, one.keys, self._wrong_keys, write=operation.writes and service is not None)
+        if service is None:
+            raise Problem(404, "unknown-collection", f"There is no collection {name[:80]!r} here.")
+        await service.answer(operation, request, params, send)
 
     def _check_site(self, listed: list[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
         if len(listed) != len(headers):
@@ -168,10 +247,7 @@ class Application:
 
     async def _refuse(self, scope: Scope, send: Send, id: bytes, error: Exception) -> None:
         """Send the problem document of an error."""
-        if isinstance(error, HTTPException):
-            problem = no_route(scope, error.status_code, error.detail, error.headers)
-        else:
-            problem = Problem.of_error(error)
+        problem = Problem.of_error(error)
         length = dict(scope["headers"]).get(b"content-length", b"0")
         announced = int(length) if length.isdigit() else 0
         is_long = announced > MAX_DRAINED_BYTES or b"transfer-encoding" in dict(scope["headers"])
@@ -180,27 +256,13 @@ class Application:
         if problem.status == 500 or isinstance(error, MemoryError):
             _log.error("%s %s failed (request %s)", scope["method"], scope["path"], id.decode(), exc_info=error)
         sent = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
-        await respond(send, problem.content(), MEDIA_TYPE, problem.status, sent)
+        await respond(send, problem.content(), MEDIA_TYPE, problem.status, [*sent, (b"cache-control", b"no-store")])
 
     @asynccontextmanager
-    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+    async def _close_at_end(self, app: Any) -> AsyncIterator[None]:
         yield
         for service in self.services.values():
             await asyncio.to_thread(service.close)
-
-    # ------------------------------------------------------------------ routes
-
-    def _routes(self) -> Iterator[BaseRoute]:
-        by_path: dict[str, list[Operation]] = {}
-        for operation in sorted(_OPERATIONS, key=lambda one: "{" in one.path):  # what names any item comes last
-            by_path.setdefault(operation.path, []).append(operation)
-        for prefix in (_API, _SEVERAL) if len(self.services) == 1 else (_SEVERAL,):
-            for path, operations in by_path.items():
-                pattern = prefix + path
-                yield Route(pattern, Endpoint(pattern, operations, self.services, self._wrong_keys))
-        for operation in _OWN:
-            methods = ("GET", "HEAD") if operation.tag == "health" else ("GET",)
-            yield Route(operation.path, ReadOnly(operation.path, partial(operation.handler, self), methods))
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -223,24 +285,22 @@ class Application:
         return _json(HealthAnswer())
 
     async def metrics(self, request: Request) -> Content:
-        """Return metrics for Prometheus."""
-        self._demand_any(request)
-        for name, service in self.services.items():
-            gauges = {
+        """Return metrics for Prometheus, of the collections that the API key may read."""
+        found = dict[str, dict[str, Any]]()
+        for name, service in self._readable(request).items():
+            found[name if len(self.services) > 1 else ""] = {
+                **asdict(await service.operations.run(service.collection.stats)),
                 "reading_waiting": service.reading.n_waiting,
                 "writing_waiting": service.writing.n_waiting,
-                "body_bytes": service.n_body_bytes,
+                "body_bytes": service.memory.n_bytes,
             }
-            self._metrics.set(name, await service.operations.run(service.collection.stats), gauges)
-        return self._metrics.text(), METRICS_TYPE
+        return self._metrics.text(found), METRICS_TYPE
 
     async def collections(self, request: Request) -> Content:
         """List the collections that the API key may read."""
-        self._demand_any(request)
         readable = [
-            CollectionAnswer(name, len(service.collection), service.collection.readonly)
-            for name, service in self.services.items()
-            if _may_read(request, service)
+            CollectionAnswer(name, len(one.collection), one.collection.readonly or not _may_write(request, one))
+            for name, one in self._readable(request).items()
         ]
         return _json(CollectionsAnswer(readable))
 
@@ -248,10 +308,12 @@ class Application:
         """Return this document."""
         return self._document
 
-    def _demand_any(self, request: Request) -> None:
-        """Demand a key that reads any of the collections."""
-        if not any(_may_read(request, service) for service in self.services.values()):
+    def _readable(self, request: Request) -> dict[str, Service]:
+        """Return the collections that the key of a request may read, one at least."""
+        readable = {name: one for name, one in self.services.items() if one.keys is None or may_read(request, one.keys)}
+        if not readable:
             demand_key(request, ApiKeys(required=True), self._wrong_keys)
+        return readable
 
 
 _OWN = (
@@ -263,38 +325,18 @@ _OWN = (
 )
 
 
-def _may_read(request: Request, service: Service) -> bool:
-    try:
-        if service.keys is not None:
-            demand_key(request, service.keys)
-    except Problem:
-        return False
-    return True
+def _may_write(request: Request, service: Service) -> bool:
+    return not service.keys or service.keys.may_write(key_of(request))
 
 
 def _json(answer: Any) -> Content:
     return encode(answer), JSON
 
 
-def make_pages() -> Iterator[BaseRoute]:
-    """Yield one route per file of the web page; ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
-
-    The files are read once, so that no request path reaches the file system.
-    """
-    for file in sorted(STATIC.rglob("*")):
-        if file.is_file():
-            name = file.relative_to(STATIC).as_posix()
-            path, media = _PATHS.get(name, f"/{name}"), guess_type(name)[0] or "application/octet-stream"
-            content = file.read_bytes(), f"{media}; charset=utf-8" if media.startswith("text/") else media
-            yield Route(path, ReadOnly(path, partial(_page, content)))
-
-
-async def _page(content: Content, request: Request) -> Content:
-    return content
-
-
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    raise no_route(scope, 404, "Not Found")
+def _demand_method(scope: Scope, methods: Iterable[str]) -> None:
+    if scope["method"] not in methods:
+        allowed = ", ".join(sorted(methods))
+        raise no_route(scope, 405, f"use {allowed}", {"Allow": allowed})
 
 
 def create_app(
@@ -335,7 +377,8 @@ def create_app(
     folder = None if media is None else Path(media).resolve()
     if folder is not None and not folder.is_dir():
         raise InvalidInputError(f"media={os.fspath(media or '')!r} is not a folder; pass one that has images.")
-    services = {name: Service(one, limits, folder) for name, one in several.items()}
+    memory = Memory(limits.max_memory_bytes)
+    services = {name: Service(one, limits, memory, folder) for name, one in several.items()}
     app = Application(services, limits, root_path)
     app.use_keys(keys or ApiKeys())
     return app

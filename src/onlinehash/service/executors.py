@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from onlinehash.exceptions import OnlineHashError
+from onlinehash.service.limits import Held
 from onlinehash.service.problems import LATER, Problem, about, stopping
 from onlinehash.types import Progress
 
@@ -25,11 +26,11 @@ SECONDS_UNWATCHED = 0.05  # in which a client may leave unnoticed: most answers 
 T = TypeVar("T")
 
 
-class Deadline:
-    """The time at which work for a request must end; work that takes long looks at it."""
+class Call:
+    """What a request may take: the time at which work for it must end, and memory."""
 
-    def __init__(self, seconds: float) -> None:
-        self.end = monotonic() + seconds
+    def __init__(self, seconds: float, held: Held) -> None:
+        self.end, self.held = monotonic() + seconds, held
 
 
 def too_long() -> Problem:
@@ -38,9 +39,9 @@ def too_long() -> Problem:
     return Problem(422, "over-limit", rule, field="timeout")
 
 
-def demand_time(deadline: Deadline, *progress: int) -> None:
+def demand_time(call: Call, *progress: int) -> None:
     """Raise if the time of a request is up; work that reports its progress to this ends then."""
-    if monotonic() > deadline.end:
+    if monotonic() > call.end:
         raise too_long()
 
 
@@ -60,21 +61,21 @@ class Executor:
         if self._closed:
             raise stopping()
 
-    async def run(self, work: Callable[[], T], deadline: Deadline | None = None, receive: Receive | None = None) -> T:
+    async def run(self, work: Callable[[], T], call: Call | None = None, receive: Receive | None = None) -> T:
         """Return the result of work in a thread; give it up when the time is up, or the client leaves, if given."""
         self.check()
         job = self._pool.submit(work)
         future, left = asyncio.wrap_future(job), None
         self.n_waiting += 1
         try:
-            if deadline is not None:
+            if call is not None:
                 await asyncio.wait([future], timeout=SECONDS_UNWATCHED)
             if not future.done():
                 waited: list[asyncio.Future[Any]] = [future]
                 if receive is not None:
                     left = asyncio.ensure_future(receive())  # after the body, there is nothing else to come
                     waited.append(left)
-                seconds = None if deadline is None else deadline.end - monotonic()
+                seconds = None if call is None else call.end - monotonic()
                 await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 del waited
             if future.done():
@@ -89,8 +90,8 @@ class Executor:
             future.cancel()  # if it is not done
             if left is not None:
                 left.cancel()
-            if deadline is not None:
-                deadline.end = 0.0  # nobody waits for the work any more
+            if call is not None:
+                call.end = 0.0  # nobody waits for the work any more
             # An error refers to this frame, and the future to the error: the cycle would keep the body of the request.
             del job, future
 

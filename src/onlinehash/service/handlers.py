@@ -13,13 +13,13 @@ import numpy as np
 from msgspec import UNSET, Struct
 from starlette.responses import Response
 
-from onlinehash.collection import Codewords, Decision, History, Item, ItemMap, ItemPage, ReviewItem, Stats, Suspect
-from onlinehash.collection.ranking import measure_of, n_candidates
+from onlinehash.collection import Decision, History, Item, ItemMap, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
+from onlinehash.collection.finder import measure_of, n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask
-from onlinehash.service.executors import Deadline, demand_time
-from onlinehash.service.limits import Limits, check_limit
+from onlinehash.service.executors import Call, demand_time
+from onlinehash.service.limits import Held, Limits, check_limit
 from onlinehash.service.media import IMAGES, open_image, read_image
 from onlinehash.service.problems import Problem, about, invalid
 from onlinehash.service.requests import Id, Label, Labels, SearchRequest
@@ -30,9 +30,10 @@ ITEMS_PER_READ = 500  # a payload has up to 64 KiB
 QUERIES_PER_SCAN = 64  # between two looks at the deadline
 SAMPLED_ITEMS = 500  # that retrievability searches for
 HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
+BYTES_PER_PAYLOAD_BYTE, BYTES_PER_NUMBER = 4, 40  # in memory, while an answer is made
 LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
-MAX_SHORT_K = 100
+MAX_MAPPED_ITEMS = 2000
 _KINDS = "vectors, documents or images"
 _COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 
@@ -43,27 +44,24 @@ _COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 @change("PUT", "/items")
 def upsert(service: Service, request: ask.ItemsRequest) -> ChangeAnswer:
     """Insert items, or replace those with the same ids; durable, and all or nothing."""
-    return _write(service, service.collection.upsert, request)
+    return _change(service, service.collection.upsert, request, len(request.ids))
 
 
 @change("PATCH", "/items", refusals=(404,))
 def update(service: Service, request: ask.ItemsRequest) -> ChangeAnswer:
     """Change vectors, documents, labels or payload of existing items; fields left out are kept, null removes."""
-    return _write(service, service.collection.update, request)
+    return _change(service, service.collection.update, request, len(request.ids))
 
 
 @change("POST", "/items/delete", refusals=(404,))
 def delete(service: Service, request: ask.DeleteRequest) -> ChangeAnswer:
     """Delete items by id, or all that pass a filter; with `unlearn`, the hasher unlearns them too."""
-    ids, collection = request.ids or [], service.collection
-    service.limits.check_batch(ids)
-    n_items = len(ids)
+    n_items, collection = len(request.ids or ()), service.collection
     if request.where is not None:
         n_items = collection.count(request.where)
     elif request.missing == "ignore":
-        n_items = sum(id in collection for id in ids)
-    options: Any = {"where": request.where, "missing": request.missing, "unlearn": request.unlearn}
-    return service.change(n_items, request.checkpoint, partial(collection.delete, request.ids, **options))
+        n_items = sum(id in collection for id in request.ids or ())
+    return _change(service, collection.delete, request, n_items)
 
 
 class LinkAnswer(ChangeAnswer):
@@ -75,8 +73,7 @@ class LinkAnswer(ChangeAnswer):
 @change("POST", "/link", refusals=(404,))
 def link(service: Service, request: ask.LinkRequest) -> LinkAnswer:
     """Say that items belong together, without naming their class; those without a label get that of the others."""
-    service.limits.check_batch(request.ids)
-    done = service.change(len(request.ids), request.checkpoint, partial(service.collection.link, request.ids))
+    done = _change(service, service.collection.link, request, len(request.ids))
     shared: Any = service.collection.get(request.ids[:1])[0].labels
     return LinkAnswer(done.changed, done.n_items, shared)
 
@@ -84,22 +81,28 @@ def link(service: Service, request: ask.LinkRequest) -> LinkAnswer:
 @change("POST", "/unlink", refusals=(404,))
 def unlink(service: Service, request: ask.LinkRequest) -> ChangeAnswer:
     """Take items out of what they were linked with: they have no label then, and it is unlearned."""
-    service.limits.check_batch(request.ids)
-    return service.change(len(request.ids), request.checkpoint, partial(service.collection.unlink, request.ids))
+    return _change(service, service.collection.unlink, request, len(request.ids))
 
 
 @change("POST", "/merge_labels")
 def merge_labels(service: Service, request: ask.MergeRequest) -> ChangeAnswer:
     """Give all items of a label another that other items have; supported by HROH."""
-    apply = partial(service.collection.merge_labels, request.label, request.into)
-    return service.change(service.collection.count(labels=request.label), request.checkpoint, apply)
+    return _change(service, service.collection.merge_labels, request, service.collection.count(labels=request.label))
 
 
 @change("POST", "/rename_label")
 def rename_label(service: Service, request: ask.RenameRequest) -> ChangeAnswer:
     """Give all items of a label another, which no item has; supported by HROH."""
-    apply = partial(service.collection.rename_label, request.label, request.to)
-    return service.change(service.collection.count(labels=request.label), request.checkpoint, apply)
+    return _change(service, service.collection.rename_label, request, service.collection.count(labels=request.label))
+
+
+def _change(service: Service, method: Callable[..., object], request: Struct, n_items: int) -> ChangeAnswer:
+    """Call a method of the collection with the fields of a request."""
+    given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) is not UNSET}
+    service.limits.check_batch(given.get("ids"))
+    if given.get("documents") is not None:
+        _check_texts(service)
+    return service.change(n_items, partial(method, **given))
 
 
 class IndexesAnswer(Struct):
@@ -117,24 +120,15 @@ def indexes(service: Service) -> IndexesAnswer:
 @change("POST", "/indexes")
 def create_index(service: Service, request: ask.IndexRequest) -> IndexesAnswer:
     """Make filters by a path in the payload fast."""
-    service.change(0, None, partial(service.collection.create_index, request.path))
+    service.change(0, partial(service.collection.create_index, request.path))
     return IndexesAnswer(service.collection.indexes())
 
 
-@change("DELETE", "/indexes/{path:path}")
+@change("DELETE", "/indexes/{path}")
 def drop_index(service: Service, path: str) -> IndexesAnswer:
     """Drop the index of a path in the payload."""
-    service.change(0, None, partial(service.collection.drop_index, path))
+    service.change(0, partial(service.collection.drop_index, path))
     return IndexesAnswer(service.collection.indexes())
-
-
-def _write(service: Service, method: Callable[..., object], request: ask.ItemsRequest) -> ChangeAnswer:
-    if request.documents is not None:
-        _check_texts(service)
-    service.limits.check_batch(request.ids)
-    columns = {"labels": request.labels, "payload": request.payload, "documents": request.documents}
-    given = {name: column for name, column in columns.items() if column is not UNSET}
-    return service.change(len(request.ids), request.checkpoint, partial(method, request.ids, request.vectors, **given))
 
 
 def _check_texts(service: Service) -> None:
@@ -148,18 +142,18 @@ def _check_texts(service: Service) -> None:
 
 
 @operation("POST", "/items/get", "items", refusals=(404,), arrays=True, answer=ItemPage)
-def get(service: Service, request: ask.IdsRequest) -> Any:
+def get(service: Service, request: ask.IdsRequest, call: Call) -> Any:
     """Return items in the order of their ids."""
     service.limits.check_batch(request.ids)
     _check_vectors(service, len(request.ids))
-    listed, step = ItemList(service.limits, ("labels", "payload", "vectors")), _n_per_read(service)
+    listed, step = ItemList(service.limits, call.held, ("labels", "payload", "vectors")), _n_per_read(service)
     for start in range(0, len(request.ids), step):
         listed.add(service.collection.get(request.ids[start : start + step]))
     return listed.answer()
 
 
 @operation("POST", "/items/list", "items", refusals=(404,), arrays=True, answer=ItemPage)
-def list_items(service: Service, request: ask.ListRequest) -> Any:
+def list_items(service: Service, request: ask.ListRequest, call: Call) -> Any:
     """Return items in order of id or of arrival: all, or those with a label or a payload that passes a filter.
 
     `cursor` of an answer continues behind its last item, even if that is deleted; it is null where nothing follows.
@@ -172,7 +166,12 @@ def list_items(service: Service, request: ask.ListRequest) -> Any:
     if request.after is not None and request.cursor is not None:
         raise invalid("cursor", "cursor and after: give one of them.")
     given: Any = {name: getattr(request, name) for name in ("labels", "where", "order", "descending")}
-    listed, after, cursor, left = ItemList(limits, request.include), request.after, request.cursor, request.limit
+    listed, after, cursor, left = (
+        ItemList(limits, call.held, request.include),
+        request.after,
+        request.cursor,
+        request.limit,
+    )
     while left:
         page = service.collection.page(**given, after=after, cursor=cursor, limit=min(left, _n_per_read(service)))
         listed.add(page.items)
@@ -190,7 +189,7 @@ class CodedItem(Item):
     generation: Annotated[int, about("Generation of the codes in use; 0 before the first.")]
 
 
-@operation("GET", "/items/{id:path}", "items")
+@operation("GET", "/items/{id}", "items")
 def get_one(service: Service, id: str) -> CodedItem:
     """Return one item, with its code."""
     collection = service.collection
@@ -217,7 +216,7 @@ def count(service: Service, request: ask.CountRequest) -> CountAnswer:
     return CountAnswer(service.collection.count(request.where, labels=request.labels))
 
 
-@operation("GET", "/media/{file:path}", "items", media=IMAGES)
+@operation("GET", "/media/{file}", "items", media=IMAGES)
 def image(service: Service, file: str) -> Response:
     """Return an image below the folder of media that the service was started with.
 
@@ -241,8 +240,8 @@ def _check_vectors(service: Service, n_items: int) -> None:
 class ItemList:
     """An answer with items: their vectors, and the rest of each as JSON."""
 
-    def __init__(self, limits: Limits, include: Sequence[str]) -> None:
-        self._include, self._max_bytes, self._n_bytes = include, limits.max_payload_bytes, 0
+    def __init__(self, limits: Limits, held: Held, include: Sequence[str]) -> None:
+        self._include, self._held, self._max_bytes, self._n_bytes = include, held, limits.max_payload_bytes, 0
         self._items, self._vectors = list[dict[str, Any]](), list[Any]()
 
     def add(self, items: Iterable[Item]) -> None:
@@ -256,8 +255,11 @@ class ItemList:
                 self._n_bytes += len(payload)
                 check_limit("payload", self._n_bytes, self._max_bytes, LESS_PAYLOAD)
                 part["payload"] = msgspec.Raw(payload)
-            self._vectors.append(item.vectors)
+            if "vectors" in self._include:
+                self._vectors.append(item.vectors)
             self._items.append(part)
+        n_numbers = len(self._vectors) * (self._vectors[0].size if self._vectors else 0)
+        self._held.change(BYTES_PER_PAYLOAD_BYTE * self._n_bytes + BYTES_PER_NUMBER * n_numbers)
 
     def answer(self, **others: Any) -> Any:
         """Return the answer, with further fields."""
@@ -283,23 +285,14 @@ class SearchAnswer(Struct, omit_defaults=True):
     vectors: Annotated[list[list[list[float]]] | None, about("If included.")] = None
 
 
-def _is_short(service: Service, request: SearchRequest) -> bool:
-    """Return whether a search is by codes alone, and over before a thread would have taken it."""
-    reads = request.where or request.ids or request.labels or request.include
-    if request.vectors is None or reads or request.asymmetric or request.radius is not None:
-        return False
-    is_small = (request.k or 0) <= MAX_SHORT_K and service.collection.searches_at_once(len(request.vectors))
-    return is_small and not _reads_vectors(service, request)
-
-
 def _reads_vectors(service: Service, request: SearchRequest) -> bool:
     """Return whether stored vectors are read to order what codes find."""
     encoder = service.collection.encoder
     return encoder is not None and measure_of(request.rescore, encoder) is not None
 
 
-@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
-def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
+@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True)
+def search(service: Service, request: SearchRequest, call: Call) -> Any:
     """Find the nearest items of vectors, documents, an image or stored items, exactly.
 
     An answer as `application/x-npy` has the vectors of the items found, if they are included.
@@ -317,9 +310,9 @@ def search(service: Service, request: SearchRequest, deadline: Deadline) -> Any:
     elif request.k or request.rescore not in ("auto", None) or request.asymmetric:
         raise invalid("radius", "radius goes without k, rescore and asymmetric; leave them out.")
     if request.by_id is None:
-        found = _find(service, queries, request, k, max_hits, deadline)
+        found = _find(service, queries, request, k, max_hits, call)
     else:
-        found = _find(service, queries, request, k + 1, max_hits, deadline)  # a stored item finds itself
+        found = _find(service, queries, request, k + 1, max_hits, call)  # a stored item finds itself
         found = _without(found, request.by_id, k if request.radius is None else None)
     answer = SearchAnswer(found.version, found.ids, found.distances, found.labels, found.payload)
     if found.vectors is None:
@@ -348,9 +341,7 @@ def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | N
     return np.array([item.vectors for item in service.collection.get(by_id)])
 
 
-def _find(
-    service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, deadline: Deadline
-) -> SearchResult:
+def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call) -> SearchResult:
     """Search some queries at a time until the deadline, all by one version of the encoder."""
     collection, most_bytes, n_hits, n_bytes = service.collection, service.limits.max_payload_bytes, 0, 0
 
@@ -372,7 +363,7 @@ def _find(
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // per_query))
     parts: list[SearchResult] = []
     for start in range(0, len(queries), size):
-        demand_time(deadline)
+        demand_time(call)
         parts.append(search(queries[start : start + size]))
         if size < len(queries):
             n_hits += sum(map(len, parts[-1].ids))
@@ -414,7 +405,7 @@ class ClassifyAnswer(Struct):
 
 
 @operation("POST", "/classify", "decisions", refusals=(409,))
-def classify(service: Service, request: ask.ClassifyRequest, deadline: Deadline) -> ClassifyAnswer:
+def classify(service: Service, request: ask.ClassifyRequest, call: Call) -> ClassifyAnswer:
     """Say what vectors, documents or an image are, or leave it open where the error would be too large.
 
     `label` is null where it is left open; `known` is false where a row resembles nothing that was learned.
@@ -426,7 +417,7 @@ def classify(service: Service, request: ask.ClassifyRequest, deadline: Deadline)
     options: Any = {name: getattr(request, name) for name in ("max_error", "unknown_share", "n_neighbours")}
     decisions = list[Decision]()
     for start in range(0, len(queries), QUERIES_PER_SCAN):
-        demand_time(deadline)
+        demand_time(call)
         some: Any = service.collection.classify(queries[start : start + QUERIES_PER_SCAN], **options)
         decisions += some
     return ClassifyAnswer(decisions)
@@ -438,12 +429,12 @@ class SuspectsAnswer(Struct):
     suspects: list[Suspect]
 
 
-@operation("POST", "/suspects", "decisions", refusals=(409,))
-def suspects(service: Service, request: ask.SuspectsRequest, deadline: Deadline) -> SuspectsAnswer:
+@operation("POST", "/suspects", "decisions", executor="insight", refusals=(409,))
+def suspects(service: Service, request: ask.SuspectsRequest, call: Call) -> SuspectsAnswer:
     """Return the items whose label the other items contradict; every labelled item is read."""
     check_limit("n", request.n, service.limits.max_batch_size, "ask for fewer items")
     service.limits.check_batch(request.labels)
-    watch = partial(demand_time, deadline)
+    watch = partial(demand_time, call)
     return SuspectsAnswer(service.collection.suspects(request.n, labels=request.labels, progress=watch))
 
 
@@ -453,12 +444,18 @@ class ReviewAnswer(Struct):
     items: list[ReviewItem]
 
 
-@operation("POST", "/review", "decisions", refusals=(409,))
-def review(service: Service, request: ask.ReviewRequest, deadline: Deadline) -> ReviewAnswer:
+@operation("POST", "/review", "decisions", executor="insight", refusals=(409,))
+def review(service: Service, request: ask.ReviewRequest, call: Call) -> ReviewAnswer:
     """Return the items without a label whose labels would teach most; every such item is read."""
     check_limit("n", request.n, service.limits.max_batch_size, "ask for fewer items")
-    watch = partial(demand_time, deadline)
+    watch = partial(demand_time, call)
     return ReviewAnswer(service.collection.review(request.n, by=request.by, progress=watch))
+
+
+@operation("GET", "/risk_coverage", "decisions", refusals=(409,))
+def risk_coverage(service: Service) -> RiskCoverage:
+    """Return the share of rows that `classify` would give a label, and the error among these, by threshold."""
+    return service.collection.risk_coverage()
 
 
 class EncodeAnswer(Struct):
@@ -495,6 +492,7 @@ class ServiceStats(Stats):
     embedder: Annotated[str | None, about("Name of the embedder of documents.")]
     embeds: Annotated[Literal["text", "image"] | None, about("What it takes.")]
     unlearns: Annotated[bool, about("Whether items can be unlearned.")]
+    decides: Annotated[bool, about("Whether there are scores of classes, to classify and to review.")]
     media: Annotated[bool, about("Whether the service has a folder of images.")]
 
 
@@ -503,7 +501,9 @@ def stats(service: Service) -> ServiceStats:
     """Return the collection statistics."""
     names = ("n_features", "readonly", "embedder", "embeds", "id_type", "unlearns", "sequence")
     others: dict[str, Any] = {name: getattr(service.collection, name) for name in names}
-    return ServiceStats(**asdict(service.collection.stats()), **others, media=service.media is not None)
+    encoder = service.collection.encoder
+    others |= {"decides": encoder is not None and len(encoder.classes or ()) > 1, "media": service.media is not None}
+    return ServiceStats(**asdict(service.collection.stats()), **others)
 
 
 @operation("GET", "/limits", "state", executor="operations")
@@ -534,7 +534,7 @@ def label_counts(service: Service, request: ask.WhereRequest) -> LabelCountsAnsw
     return LabelCountsAnswer(listed, counts.get(None, 0))
 
 
-@operation("GET", "/history", "state")
+@operation("GET", "/history", "state", executor="insight")
 def history(service: Service) -> History:
     """Return the last encoders, and the last records of the quality along the stream, oldest first.
 
@@ -544,15 +544,17 @@ def history(service: Service) -> History:
     return service.collection.history()
 
 
-@operation("POST", "/map", "state")
+@operation("POST", "/map", "state", executor="mapping")
 def map_items(service: Service, request: ask.MapRequest) -> ItemMap:
-    """Return a random sample of the items in the plane.
+    """Return a random sample of the items in the plane: those that the encoder holds for similar are close (t-SNE).
 
-    The axes are the first two principal components of the class scores, or, where the hasher has none, of the real
-    values whose signs are the bits. `explained` is the share of the variance along each.
+    It is made once per generation of codes, which takes seconds. `suspects` are those whose label others contradict.
     """
-    check_limit("limit", request.limit, service.limits.max_batch_size, "ask for fewer items")
-    return service.collection.map(request.limit)
+    check_limit("limit", request.limit, MAX_MAPPED_ITEMS, "ask for fewer items")
+    key = service.collection.generation, request.limit
+    if service.shown_map is None or service.shown_map[0] != key:
+        service.shown_map = key, service.collection.map(request.limit)
+    return service.shown_map[1]
 
 
 class RetrievabilityAnswer(Struct):
@@ -564,21 +566,15 @@ class RetrievabilityAnswer(Struct):
     coverage: Annotated[float | None, about("Share of them that any of these searches returns.")]
 
 
-@operation("GET", "/retrievability", "state", refusals=(404,))
-def retrievability(service: Service, deadline: Deadline) -> RetrievabilityAnswer:
+@operation("GET", "/retrievability", "state", executor="insight", refusals=(404,))
+def retrievability(service: Service, call: Call) -> RetrievabilityAnswer:
     """Search for a random sample of items by their own vectors, and return which of them are found."""
     ids, k = service.collection.sample(SAMPLED_ITEMS), 10
     if not ids or service.collection.encoder is None:
         return RetrievabilityAnswer(0, k, None, None)
     vectors = np.array([item.vectors for item in service.collection.get(ids)])
-    found = _find(service, vectors, SearchRequest(), k, service.limits.max_hits, deadline).ids
+    found = _find(service, vectors, SearchRequest(), k, service.limits.max_hits, call).ids
     return RetrievabilityAnswer(len(ids), k, self_recall(ids, found), coverage(ids, found))
-
-
-@operation("GET", "/codewords", "state")
-def codewords(service: Service) -> Codewords:
-    """Return the codewords of the largest classes, and the share of ones per bit among a sample of their items."""
-    return service.collection.codewords()
 
 
 @operation("POST", "/refresh", "state", executor="writing", refusals=(409,), writes=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from threading import Lock
+from typing import Any, Self
 
 from onlinehash._internal.validation import check_positive_int
-from onlinehash.service.problems import Problem
+from onlinehash.service.problems import LATER, Problem
+
+UNCOUNTED_BYTES = 1 << 16  # of a request or an answer: their number is limited by that of the connections
 
 
 def check_limit(field: str, value: int, most: int, way_out: str, status: int = 422) -> None:
@@ -22,7 +25,7 @@ class Limits:
 
     Parameters
     ----------
-    max_body_bytes : int, default=64 MiB
+    max_body_bytes : int, default=16 MiB
         Bytes per request body.
     max_batch_size : int, default=10000
         Items, ids or queries per request.
@@ -32,16 +35,16 @@ class Limits:
         Neighbours per query.
     max_hits : int, default=100000
         Neighbours per request, over all queries.
-    max_values : int, default=4000000
+    max_values : int, default=1000000
         Values (numbers, strings, lists) in a JSON body, and numbers in an answer; arrays are limited by their bytes.
-    max_payload_bytes : int, default=64 MiB
+    max_payload_bytes : int, default=8 MiB
         Bytes of all payloads in an answer.
     max_searches, max_changes : int, default=256, 64
         Requests that run or wait: those that read, those that write.
     n_threads : int, default=4
         Threads that search.
-    max_memory_bytes : int, default=512 MiB
-        Bytes of all request bodies in memory.
+    max_memory_bytes : int, default=64 MiB
+        Bytes of all requests and answers in memory, until these are sent; one takes at most half.
     max_connections : int, default=1024
     body_timeout : int, default=30
         Seconds for a body to arrive.
@@ -56,17 +59,17 @@ class Limits:
     50
     """
 
-    max_body_bytes: int = 64 << 20
+    max_body_bytes: int = 16 << 20
     max_batch_size: int = 10_000
     max_dimensions: int = 65_536
     max_k: int = 1000
     max_hits: int = 100_000
-    max_values: int = 4_000_000
-    max_payload_bytes: int = 64 << 20
+    max_values: int = 1_000_000
+    max_payload_bytes: int = 8 << 20
     max_searches: int = 256
     max_changes: int = 64
     n_threads: int = 4
-    max_memory_bytes: int = 512 << 20
+    max_memory_bytes: int = 64 << 20
     max_connections: int = 1024
     body_timeout: int = 30
     timeout: int = 30
@@ -81,3 +84,37 @@ class Limits:
         for some in lists:
             if hasattr(some, "__len__") and not isinstance(some, (str, dict)):
                 check_limit("batch", len(some), self.max_batch_size, "send several smaller requests")
+
+
+class Memory:
+    """The bytes that requests and answers hold, of all connections together."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes, self.n_bytes, self.lock = max_bytes, 0, Lock()
+
+
+class Held:
+    """What one request holds: its body, what is decoded from it, then its answer until that is sent."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self._n_bytes, self._is_over = memory, 0, False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.change(0)
+        self._is_over = True  # a thread may still be at work whose client has left
+
+    def change(self, n_bytes: int) -> None:
+        """Hold another number of bytes from now on; refuse the request if others hold the memory."""
+        memory = self._memory
+        counted = 0 if n_bytes <= UNCOUNTED_BYTES else min(n_bytes, memory.max_bytes // 2)
+        with memory.lock:
+            if self._is_over:
+                return
+            if counted > self._n_bytes and memory.n_bytes + counted - self._n_bytes > memory.max_bytes:
+                held = f"Requests and answers that are not read yet hold {memory.n_bytes} bytes of {memory.max_bytes}"
+                raise Problem(503, "busy", f"{held}; wait a moment and ask again.", headers=LATER)
+            memory.n_bytes += counted - self._n_bytes
+            self._n_bytes = counted

@@ -24,7 +24,7 @@ from onlinehash.service import requests as ask
 from onlinehash.service.executors import Job
 from onlinehash.service.limits import check_limit
 from onlinehash.service.problems import Problem, invalid
-from onlinehash.service.routes import Service, operation, own_name
+from onlinehash.service.routes import Service, operation
 from onlinehash.types import Progress
 
 _COPY = "copy.oh"
@@ -57,13 +57,12 @@ def compact(service: Service) -> Job:
 # ---------------------------------------------------------------------- backup
 
 
-@maintenance("POST", "/backup", refusals=(409,))
+@maintenance("POST", "/backup", refusals=(409,), writes=True)
 def make_backup(service: Service) -> Job:
     """Start a job that copies the collection as it is at one moment and checks the copy.
 
     Searches and changes go on. The copy takes its room on the disk until it is deleted, another is made, or the
-    service stops. A read key is enough: it can read all items anyhow, and what makes backups need not be able to
-    change anything.
+    service stops. It also holds what was deleted until the space is needed again, so a write key is needed.
     """
     return service.jobs.start("backup", partial(_make_backup, service))
 
@@ -90,7 +89,7 @@ def _make_backup(service: Service, progress: Progress) -> dict[str, Any]:
     return {"n_bytes": path.stat().st_size, "sha256": service.backup_digest.hex()}
 
 
-@maintenance("GET", "/backup", media=("application/octet-stream",), refusals=(409,))
+@maintenance("GET", "/backup", media=("application/octet-stream",), refusals=(409,), writes=True)
 def get_backup(service: Service) -> Response:
     """Return the copy that the last backup made: a file that is itself a collection.
 
@@ -104,7 +103,7 @@ def get_backup(service: Service) -> Response:
     return FileResponse(path, media_type="application/octet-stream", headers=headers, filename="backup.oh")
 
 
-@maintenance("DELETE", "/backup")
+@maintenance("DELETE", "/backup", writes=True)
 def delete_backup(service: Service) -> Job:
     """Delete the copy that the last backup made."""
     service.drop_backup()
@@ -147,15 +146,15 @@ class CheckpointAnswer(Struct):
     value: Any
 
 
-@operation("GET", "/checkpoints/{name:path}", "maintenance")
+@operation("GET", "/checkpoints/{name}", "maintenance")
 def get_checkpoint(service: Service, name: str) -> CheckpointAnswer:
     """Return the JSON value that a change last stored under a name; null if none did."""
-    return CheckpointAnswer(service.collection.checkpoint(own_name(name)))
+    return CheckpointAnswer(service.collection.checkpoint(name))
 
 
-@operation("PUT", "/checkpoints/{name:path}", "maintenance", executor="writing", writes=True)
+@operation("PUT", "/checkpoints/{name}", "maintenance", executor="writing", writes=True)
 def put_checkpoint(service: Service, request: ask.CheckpointRequest, name: str) -> CheckpointAnswer:
     """Store a JSON value under a name, without a change of items."""
     service.demand_writer()
-    service.collection.upsert([], [], checkpoint={own_name(name): request.value})
+    service.collection.upsert([], [], checkpoint={name: request.value})
     return CheckpointAnswer(request.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import stat
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from starlette.responses import FileResponse
@@ -20,8 +21,9 @@ IMAGES = tuple(f"image/{name.lower()}" for name in FORMATS)
 """Media types of the images that are served and searched for."""
 
 MAX_FILE_BYTES = 32 << 20
-MAX_PIXELS = 1 << 25  # of an image to search for, which takes 3 bytes each in memory
+MAX_PIXELS = 1 << 22  # of an image to search for, which takes up to 8 bytes each in memory
 HEAD_BYTES = 32  # first bytes, by which an image is known
+_decoding = Lock()  # one at a time
 
 
 def open_image(folder: Path, name: str) -> FileResponse:
@@ -52,7 +54,9 @@ def read_image(body: bytes) -> Any:
     Image.init()
     known = [name for name in FORMATS if name in Image.OPEN]
     try:
-        with Image.open(io.BytesIO(body), formats=known) as image:
+        with _decoding, Image.open(io.BytesIO(body), formats=known) as image:
+            if image.width * image.height > MAX_PIXELS:
+                image.draft("RGB", (1024, 1024))  # JPEG is decoded smaller, down to an eighth
             check_limit("pixels", image.width * image.height, MAX_PIXELS, "send a smaller image")
             return image.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:

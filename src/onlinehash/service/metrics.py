@@ -6,11 +6,10 @@ import json
 import logging
 from collections.abc import Mapping
 from time import time
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import Scope
-
-from onlinehash.collection import Stats
 
 access_log = logging.getLogger("onlinehash.access")
 METRICS_TYPE = CONTENT_TYPE_LATEST
@@ -32,20 +31,14 @@ _COLLECTION = {  # name: attribute of the statistics, description
 _SERVICE = {
     "reading_waiting": "Requests waiting to read.",
     "writing_waiting": "Requests waiting to write.",
-    "body_bytes": "Bytes of request bodies in memory.",
+    "body_bytes": "Bytes of requests and answers in memory, of all collections.",
 }
 
 
 class Metrics:
-    """Count requests by route and status, and measure their duration.
+    """Count requests by route and status, and measure their duration."""
 
-    Parameters
-    ----------
-    collections : list of str
-        Names of the collections; empty for a service of one.
-    """
-
-    def __init__(self, collections: list[str]) -> None:
+    def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         self.requests = Counter(
             "onlinehash_requests", "Requests answered.", ["method", "route", "status"], registry=registry
@@ -54,23 +47,21 @@ class Metrics:
             "onlinehash_request_seconds", "Seconds per request.", ["route"], buckets=_EDGES, registry=registry
         )
         self.active = Gauge("onlinehash_requests_active", "Requests being answered.", registry=registry)
-        self._by_name, names = bool(collections), ["collection"] if collections else []
+
+    def text(self, collections: Mapping[str, dict[str, Any]]) -> bytes:
+        """Return all metrics in the text format of Prometheus, with those of collections by name; "" for the only one.
+
+        Those of a collection are its statistics, and others by name.
+        """
+        registry, names = CollectorRegistry(), [] if "" in collections else ["collection"]
         texts = {name: text for name, (_, text) in _COLLECTION.items()} | _SERVICE
-        self._gauges = {
-            name: Gauge(f"onlinehash_{name}", text, names, registry=registry) for name, text in texts.items()
-        }
-
-    def set(self, collection: str, stats: Stats, gauges: Mapping[str, float]) -> None:
-        """Set the gauges of a collection: its statistics, and others by name."""
-        values = {name: getattr(stats, attribute) for name, (attribute, _) in _COLLECTION.items()} | dict(gauges)
-        values["refresh_failed"] = values["refresh_failed"] is not None
-        for name, value in values.items():
-            gauge = self._gauges[name].labels(collection) if self._by_name else self._gauges[name]
-            gauge.set(value or 0)
-
-    def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
-        return generate_latest(self._registry)
+        gauges = {name: Gauge(f"onlinehash_{name}", text, names, registry=registry) for name, text in texts.items()}
+        for collection, found in collections.items():
+            values = found | {name: found[attribute] for name, (attribute, _) in _COLLECTION.items()}
+            values["refresh_failed"] = values["refresh_failed"] is not None
+            for name, gauge in gauges.items():
+                (gauge.labels(collection) if collection else gauge).set(values[name] or 0)
+        return generate_latest(self._registry) + generate_latest(registry)
 
 
 def log_access(scope: Scope, id: bytes, status: int, size: int, seconds: float) -> None:

@@ -37,8 +37,7 @@ def make_document(paths: Iterable[tuple[str, Operation]], root_path: str) -> dic
     _complete(components)
     found: dict[str, dict[str, Any]] = {}
     for path, operation in listed:
-        plain = path.replace(":path}", "}")
-        found.setdefault(plain, {})[operation.method.lower()] = _describe(plain, operation, components)
+        found.setdefault(path, {})[operation.method.lower()] = _describe(path, operation, components)
     for kind in requests:
         components.pop(kind.__name__)
     document: dict[str, Any] = {
@@ -87,7 +86,7 @@ def _describe(path: str, operation: Operation, components: dict[str, Any]) -> di
         "tags": [operation.tag],
         "summary": operation.handler.__name__.replace("_", " ").capitalize(),
         "description": inspect.getdoc(operation.handler) or "",
-        "operationId": f"{operation.method.lower()}{path.replace('/', '_').replace('{', '').replace('}', '')}",
+        "operationId": operation.handler.__name__,
         "parameters": [
             {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
             for part in re.findall(r"{(\w+)}", path)

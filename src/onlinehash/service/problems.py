@@ -78,7 +78,7 @@ class Problem(Exception):  # noqa: N818 (the word of RFC 9457)
         )
 
     @classmethod
-    def of_decoding(cls, error: Exception, body: bytes) -> Problem:
+    def of_decoding(cls, error: Exception, body: bytes | bytearray) -> Problem:
         """Return the problem of a body that cannot be decoded."""
         text = str(error)
         named, place = _FIELD.search(text), _PLACE.search(text)
@@ -138,7 +138,7 @@ def _shown(value: Any) -> str | None:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"
 
 
-def _value(body: bytes, path: list[str]) -> Any:
+def _value(body: bytes | bytearray, path: list[str]) -> Any:
     """Return the value at a place of a small body."""
     try:
         found: Any = msgspec.json.decode(body) if len(body) <= MAX_SEARCHED_BYTES else None

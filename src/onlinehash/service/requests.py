@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from functools import cache
 from tokenize import TokenError
 from typing import Annotated, Any, Literal
@@ -17,12 +18,18 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from onlinehash.service.limits import Limits, check_limit
+from onlinehash.service.limits import Held, Limits, check_limit
 from onlinehash.service.problems import Problem, about, invalid
 from onlinehash.types import Rescore, ReviewOrder
 
 JSON, NPY = "application/json", "application/x-npy"
 MAX_INTEGER = (1 << 63) - 1
+MAX_DEPTH = 64  # of lists and objects in each other
+BYTES_AT_ONCE = 1 << 20  # of a body, in which lists are counted
+BYTES_PER_VALUE = 48  # in memory, about
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # possessive, and so linear: it never goes back
+_COMPLETE = re.compile(rb'(?:[^"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)  # up to a string that goes on
+_NO_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _BAD_HEADER = (ValueError, TypeError, KeyError, IndexError, SyntaxError, TokenError, OverflowError, RecursionError)
 Int64 = Annotated[int, Meta(ge=-MAX_INTEGER - 1, le=MAX_INTEGER)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
@@ -199,7 +206,7 @@ class EncodeRequest(Struct, forbid_unknown_fields=True):
 class MapRequest(Struct, forbid_unknown_fields=True):
     """How many items to show."""
 
-    limit: Annotated[Positive, about("Items at most.")] = 2000
+    limit: Annotated[Positive, about("Items at most.")] = 1500
 
 
 class CheckRequest(Struct, forbid_unknown_fields=True):
@@ -225,11 +232,10 @@ class CheckpointRequest(Struct, forbid_unknown_fields=True):
 # ---------------------------------------------------------------------- decoding
 
 
-def decode(kind: Any, media: str, body: bytes, limits: Limits) -> Any:
+def decode(kind: Any, media: str, body: bytearray, limits: Limits, held: Held) -> Any:
     """Return the request in a body: JSON, or an .npy file of its vectors followed by the rest as JSON."""
     array, rest = _split(body) if media == NPY else (None, body)
-    n_values = rest.count(b",")  # every value but the first of a list or an object follows one
-    check_limit("values", n_values, limits.max_values, "use smaller batches, or arrays as .npy")
+    held.change(len(body) + BYTES_PER_VALUE * _count_values(rest, limits))
     try:
         request = _decoder(kind).decode(rest or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -243,6 +249,34 @@ def decode(kind: Any, media: str, body: bytes, limits: Limits) -> Any:
             check_limit("width", rows.shape[1], limits.max_dimensions, "start the service with a larger --max-width")
             request.vectors = rows
     return request
+
+
+def _count_values(text: bytearray, limits: Limits) -> int:
+    """Return how many values JSON has, about; refuse too many, or lists that are too deep, before they are made."""
+    n_lists = text.count(b"[") + text.count(b"{")
+    n_values = n_lists + text.count(b",")
+    if n_values > limits.max_values or n_lists > MAX_DEPTH:  # perhaps inside of strings
+        structure = _structure(text, limits.max_values)
+        n_values = sum(map(structure.count, (b"[", b"{", b",")))
+        check_limit("values", n_values, limits.max_values, "use smaller batches, or arrays as .npy")
+        lists = np.frombuffer(structure.replace(b",", b""), np.uint8)
+        depth = int(np.cumsum(np.where((lists == ord("[")) | (lists == ord("{")), 1, -1)).max(initial=0))
+        check_limit("depth", depth, MAX_DEPTH, "nest lists and objects less deep")
+    return n_values
+
+
+def _structure(text: bytearray, max_values: int) -> bytearray:
+    """Return the brackets and commas of JSON that are not in strings, some at a time; enough if there are too many."""
+    found, at = bytearray(), 0
+    while at < len(text) and len(found) <= 2 * max_values:
+        complete = _COMPLETE.match(text, at, at + BYTES_AT_ONCE)
+        end = at if complete is None else complete.end()
+        if end == at:  # a long string
+            whole = _STRING.match(text, at)
+            end = len(text) if whole is None else whole.end()
+        found += _STRING.sub(b"", text[at:end]).translate(None, _NO_STRUCTURE)
+        at = end
+    return found
 
 
 @cache
@@ -261,7 +295,7 @@ def _rows(vectors: list[list[float]]) -> NDArray[Any]:
         raise invalid(f"vectors.{i}", rule, vector) from None
 
 
-def _split(body: bytes) -> tuple[NDArray[Any], bytes]:
+def _split(body: bytearray) -> tuple[NDArray[Any], bytearray]:
     """Return the array of an .npy file, of real numbers and one row per vector, and the bytes behind it."""
     file = io.BytesIO(body)
     try:

@@ -10,9 +10,11 @@ import signal
 import socket
 import ssl
 import sys
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from errno import errorcode
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -31,7 +33,9 @@ STOP_SECONDS = 10  # to finish running requests when the service stops
 SWITCH_SECONDS = 0.0005  # between thread switches: short, so that a search need not wait for a change
 MAX_HEADER_BYTES = 1 << 16
 MAX_HEADERS = 200
-HEADER_SECONDS = 10  # until the headers of a request are complete
+HEADER_SECONDS = 10  # until the headers of a request are complete, and the TLS handshake before
+STALLED_SECONDS = 30  # in which a client takes nothing of its answer
+SEND_BUFFER_BYTES = 1 << 18  # of the kernel, per connection: with more, it shows late that a client is reading
 
 
 def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
@@ -39,7 +43,9 @@ def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
     check_address(host, keys)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        listening = socket.create_server(address[:2], family=family, backlog=2048)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        return listening
     except (OSError, OverflowError) as error:
         number = getattr(error, "errno", None) or 0
         reason = os.strerror(number) if number in errorcode else error
@@ -48,10 +54,11 @@ def listen(host: str, port: int, keys: ApiKeys) -> socket.socket:
         ) from error
 
 
-def check_certificate(certfile: Path, keyfile: Path) -> None:
-    """Raise if a certificate and a private key cannot be used for TLS."""
+def read_certificate(certfile: Path, keyfile: Path) -> ssl.SSLContext:
+    """Return what TLS needs of a certificate and a private key."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, password=_refuse_password)
+        tls.load_cert_chain(certfile, keyfile, password=_refuse_password)
     except OSError as error:
         known = error.reason if isinstance(error, ssl.SSLError) else error.strerror
         reason = (known or "one of them is not a PEM file").lower().replace("_", " ")
@@ -59,6 +66,7 @@ def check_certificate(certfile: Path, keyfile: Path) -> None:
             f"certfile={str(certfile)!r} and keyfile={str(keyfile)!r} cannot be used for TLS: {reason}. Give a "
             "certificate and its own private key, both PEM files."
         ) from error
+    return tls
 
 
 def _refuse_password() -> str:
@@ -89,8 +97,7 @@ def run(
     limits: Limits,
     *,
     read_keys: Callable[[], ApiKeys | Mapping[str, ApiKeys]] | None = None,
-    certfile: Path | None = None,
-    keyfile: Path | None = None,
+    tls: ssl.SSLContext | None = None,
     trusted_proxies: str = "",
     announce: Callable[[], None] = lambda: None,
 ) -> None:
@@ -103,8 +110,8 @@ def run(
     limits : Limits
     read_keys : callable, optional
         Returns the API keys; called again on SIGHUP. If it fails then, the keys stay as they are.
-    certfile, keyfile : Path, optional
-        Certificate and private key for TLS.
+    tls : ssl.SSLContext, optional
+        Made by :func:`read_certificate`.
     trusted_proxies : str
         Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas.
     announce : callable, optional
@@ -126,15 +133,13 @@ def run(
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     announce()
     options = {
-        "ssl_certfile": certfile,
-        "ssl_keyfile": None if keyfile is None else str(keyfile),
         "proxy_headers": bool(trusted_proxies),
         "forwarded_allow_ips": trusted_proxies,
         "root_path": app.root_path,
     }
     try:
         with suppress(KeyboardInterrupt):
-            _server(app, limits, **options).run(sockets=[listening])
+            _server(app, limits, tls, **options).run(sockets=[listening])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -145,7 +150,7 @@ def serve_in_thread(
     collection: Collection | Mapping[str, Collection],
     *,
     limits: Limits | None = None,
-    keys: ApiKeys | None = None,
+    keys: ApiKeys | Mapping[str, ApiKeys] | None = None,
     media: str | os.PathLike[str] | None = None,
 ) -> Iterator[str]:
     """Serve a collection, or several by name, from a thread while the block lasts, on a free port of this machine.
@@ -156,7 +161,7 @@ def serve_in_thread(
     ----------
     collection : Collection, or mapping of str to Collection
     limits : Limits, optional
-    keys : ApiKeys, optional
+    keys : ApiKeys, or mapping of str to ApiKeys, optional
     media : path, optional
         Folder of images, as for :func:`create_app`.
 
@@ -173,7 +178,7 @@ def serve_in_thread(
     >>> folder.cleanup()
     """
     limits = limits or Limits()
-    listening = listen("127.0.0.1", 0, keys or ApiKeys())
+    listening = listen("127.0.0.1", 0, ApiKeys())
     server = _server(create_app(collection, limits=limits, keys=keys, media=media), limits)
     thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="onlinehash service")
     thread.start()
@@ -185,11 +190,12 @@ def serve_in_thread(
         listening.close()
 
 
-def _server(app: Application, limits: Limits, **options: Any) -> uvicorn.Server:
+def _server(app: Application, limits: Limits, tls: ssl.SSLContext | None = None, **options: Any) -> uvicorn.Server:
+    protocol: Any = partial(Protocol, tls)
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=Protocol,
+            http=protocol,
             ws="none",
             lifespan="on",
             log_level="warning",
@@ -203,23 +209,49 @@ def _server(app: Application, limits: Limits, **options: Any) -> uvicorn.Server:
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP that disconnects a client whose headers or trailers are too many, too long or too slow.
+    """HTTP that disconnects a client whose handshake, headers or trailers are too many, too long or too slow.
 
-    The parser keeps what it has read of a header until it is complete, so all bytes are counted that are no body.
+    The parser keeps what it has read of a header until it is complete, so all bytes are counted that are no body. TLS
+    begins here, so that a connection counts before its handshake. A client that does not read is disconnected, too.
     """
 
-    _timer: asyncio.TimerHandle | None = None  # while headers are expected
-    _n_headers = _n_pending = 0  # headers of the request that is being read; bytes since its start or a part of a body
+    def __init__(self, tls: ssl.SSLContext | None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._tls = tls
+        self._timer: asyncio.TimerHandle | None = None  # while headers are expected
+        self._stalled: asyncio.TimerHandle | None = None  # while bytes wait to be sent
+        self._n_headers = self._n_pending = 0  # of the request that is read; bytes since its start or a part of a body
 
     def connection_made(self, transport: Any) -> None:
-        """Start the time for headers."""
-        super().connection_made(transport)
-        self._timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, transport.close)
+        """Start the time for headers, and TLS, after which this is called again."""
+        self.transport = transport
+        if self in self.connections:
+            super().connection_made(transport)
+        elif len(self.connections) >= 2 * (self.limit_concurrency or 0):
+            transport.abort()
+        else:
+            self._timer = self.loop.call_later(HEADER_SECONDS, transport.abort)
+            self.connections.add(self)
+            if self._tls is None:
+                super().connection_made(transport)
+                return
+            shaken = self.loop.create_future()
+            shaken.add_done_callback(self._end_handshake)
+            secure = SSLProtocol(self.loop, self, self._tls, shaken, server_side=True)
+            transport.set_protocol(secure)
+            secure.connection_made(transport)
+
+    def _end_handshake(self, shaken: asyncio.Future[None]) -> None:
+        """Forget a connection whose handshake has failed."""
+        shaken.exception()
+        if self.flow is None:
+            self.connection_lost(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the time for headers."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Stop all timers."""
+        for timer in (self._timer, self._stalled):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -234,7 +266,7 @@ class Protocol(HttpToolsProtocol):
         super().on_message_begin()
         self._n_headers = self._n_pending = 0
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, self.transport.close)
+            self._timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header or a trailer."""
@@ -255,3 +287,30 @@ class Protocol(HttpToolsProtocol):
         """Take a part of a body."""
         self._n_pending = 0
         super().on_body(body)
+
+    def pause_writing(self) -> None:
+        """Start the time in which the client must read."""
+        self._watch_client()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Stop that time."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or let the client read what is left before the connection closes."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch_client()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection when the client has read what is left."""
+        super().timeout_keep_alive_handler()
+        self._watch_client()
+
+    def _watch_client(self) -> None:
+        if self._stalled is None:
+            self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)

@@ -79,7 +79,6 @@ class PostgresDatabase(Database):
 
     # The lock keeps the writer from replacing the stream meanwhile, which a snapshot of PostgreSQL does not hide.
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
-    begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
     def __init__(self, name: str, url: str, *, readonly: bool = False) -> None:
         super().__init__()
@@ -179,10 +178,10 @@ class PostgresDatabase(Database):
                 self._writer = self._connect_to_write()
             self.epoch += 1
 
-    def _check_writer(self) -> None:
-        super()._check_writer()
+    def _begin(self) -> None:
         if not self._is_usable(self._writer):  # another process may have written
             raise StorageError(f"{self.place} lost its connection. Nothing of this call was stored; try again.")
+        self._writer.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def close(self) -> None:
         """Release the server; connections that other threads use are closed when these are done."""
@@ -293,7 +292,7 @@ class PostgresDatabase(Database):
     def compact(self) -> None:
         """Rewrite all tables without gaps; readers of a table wait meanwhile."""
         with self._errors():
-            self._check_writer()
+            self._check_open()
             self._writer.execute(f"VACUUM (FULL, ANALYZE) {', '.join(self._tables())}")
 
     # ------------------------------------------------------------------ errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -71,6 +72,14 @@ class Changes(NamedTuple):
     gone: Seqs = np.empty(0, np.int64)
 
 
+class AppliedRequest(NamedTuple):
+    """A change by its key: the checksum of what was asked for, and how many items it concerned."""
+
+    key: str
+    checksum: int
+    n_items: int
+
+
 def checksum(*fields: object, content: Any = b"") -> int:
     """Return the CRC-32 of the fields of a row, the large one as bytes; -1 if that is something else.
 
@@ -118,6 +127,7 @@ def columns(rows: Sequence[tuple[Any, ...]], n_columns: int) -> list[list[Any]]:
 # ``items`` says which items there are. The stream has their vectors, and those of items replaced or deleted since the
 # last state of the hasher, which learns from them again after a crash. ``gone`` has the sequence numbers of such items,
 # and when they went, for the processes that follow. Codes come in chunks: sequence numbers, then codes, both as bytes.
+# ``requests`` has the keys of changes that were applied, so that one that is sent again is not applied twice.
 # Every row has a checksum. ``{id}``, ``{blob}`` and ``{end}`` differ between databases.
 TABLES = {
     "settings": "(name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum BIGINT NOT NULL){end}",
@@ -130,16 +140,21 @@ TABLES = {
     "checksum BIGINT NOT NULL)",
     "payloads": "(seq {rowid} PRIMARY KEY, payload TEXT, checksum BIGINT NOT NULL)",
     "gone": "(seq {rowid} PRIMARY KEY, at BIGINT NOT NULL, checksum BIGINT NOT NULL)",
+    "requests": "(key TEXT PRIMARY KEY, at BIGINT NOT NULL, request BIGINT NOT NULL, n_items BIGINT NOT NULL, "
+    "checksum BIGINT NOT NULL){end}",
 }
 """What follows CREATE TABLE and a name."""
 
-GONE_INDEX = "CREATE INDEX gone_by_at ON gone (at)"
+INDEXES = {f"{table}_by_at": f"CREATE INDEX {table}_by_at ON {table} (at)" for table in ("gone", "requests")}
 
 NEW_STREAM = "new_stream"
 """The table of the vectors of another embedding model, made as the stream is."""
 
 FOLLOWED = 1_000_000
 """Sequence numbers that a follower may be behind; further back, it reads everything again."""
+
+REQUEST_SECONDS = 24 * 3600
+"""For which the key of a change is kept."""
 
 ROWS_PER_QUERY = 500
 CODES_PER_CHUNK = 50_000
@@ -161,7 +176,6 @@ class Database(Protocol):
     epoch: int = 0
     """Number of times that the right to write was lost and taken again."""
     begin_reading: str = "BEGIN"
-    begin_writing: str = "BEGIN"
     _writer: Any  # the connection that changes share
     _idle: list[Any]
     _active: threading.local
@@ -183,19 +197,11 @@ class Database(Protocol):
     def _check_open(self) -> None:
         """Raise unless this is open, in the process that opened it."""
 
-    def _check_writer(self) -> None:
-        """Raise unless this may write now."""
-        self._check_open()
-        if self.readonly:
-            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
-
-    def _check_alone(self) -> None:
-        """Raise, at the start of a transaction, if another has written that should not."""
-        return
+    def _begin(self) -> None:
+        """Begin a transaction that writes; raise if this may not write, or if another has written meanwhile."""
 
     def _commit(self) -> None:
-        """End a transaction."""
-        self._writer.execute("COMMIT")
+        """End a transaction that writes."""
 
     def _rollback(self, connection: Any) -> None:
         """Undo what was not committed, if anything."""
@@ -227,34 +233,35 @@ class Database(Protocol):
                     self.close()
 
     @contextmanager
-    def _transaction(self, connection: Any, begin: str) -> Iterator[None]:
-        """Let the queries of this thread see the transaction; roll back what the block has not committed."""
-        try:
-            connection.execute(begin)
-            self._active.connection = connection
-            yield
-        finally:
-            self._active.connection = None
-            self._rollback(connection)
-
-    @contextmanager
     def snapshot(self) -> Iterator[None]:
         """See one moment of the database in all queries of the block."""
         if getattr(self._active, "connection", None) is not None:
             yield
             return
-        with self._errors(), self._connection() as connection, self._transaction(connection, self.begin_reading):
-            yield
+        with self._errors(), self._connection() as connection:
+            try:
+                connection.execute(self.begin_reading)
+                self._active.connection = connection
+                yield
+            finally:
+                self._active.connection = None
+                self._rollback(connection)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Apply all statements of the block, durably, or none; raise if the right to write was lost."""
+        if self.readonly:
+            raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
         with self._errors():
-            self._check_writer()
-            with self._transaction(self._writer, self.begin_writing):
-                self._check_alone()
+            self._check_open()
+            try:
+                self._begin()
+                self._active.connection = self._writer  # queries of this thread see the transaction
                 yield
                 self._commit()
+            finally:
+                self._active.connection = None
+                self._rollback(self._writer)
 
     def take_lock(self) -> None:
         """Take the right to write again if it was lost; what was being committed then is over."""
@@ -299,7 +306,7 @@ class Database(Protocol):
     def create_tables(self, statements: Iterable[str]) -> None:
         """Make the tables, and the counters that every store has."""
         head = str(list(Head()))
-        for statement in [*statements, GONE_INDEX]:
+        for statement in [*statements, *INDEXES.values()]:
             self.execute(statement)
         self.execute("INSERT INTO settings VALUES ('head', ?, ?)", head, checksum("head", head))
 
@@ -338,6 +345,8 @@ class SqlStore:
         self.last = Head()
         """The counters that the last transaction has written."""
         self._epoch = -1  # of the database, at that transaction
+        self.request: AppliedRequest | None = None
+        """What the next transaction is to remember."""
 
     def close(self) -> None:
         """Release the database; the store cannot be used again."""
@@ -352,9 +361,11 @@ class SqlStore:
             known = self._epoch == self.database.epoch  # nobody else has written since
             self._head, self._epoch = (self.last if known else self.head())._asdict(), -1
             yield
+            if self.request is not None:
+                self._remember(self.request)
             self._head["n_changes"] += 1
             self._write_setting("head", list(self._head.values()))
-        self.last, self._epoch = Head(**self._head), self.database.epoch
+        self.last, self._epoch, self.request = Head(**self._head), self.database.epoch, None
 
     def snapshot(self) -> AbstractContextManager[None]:
         """See one moment of the store in all reads of the block."""
@@ -403,6 +414,18 @@ class SqlStore:
             text,
             checksum(name, text),
         )
+
+    def find_request(self, key: str) -> AppliedRequest | None:
+        """Return the change that was applied with a key."""
+        found = self._checked(self.database.query(f"{_REQUESTS} WHERE key = ?", key), _REQUEST_ROW)
+        return AppliedRequest(key, *found[0][2:4]) if found else None
+
+    def _remember(self, request: AppliedRequest) -> None:
+        """Write the key of the change of this transaction; those of long ago may go."""
+        key, now = request.key, int(time.time())
+        row = (key, now, request.checksum, request.n_items)
+        self.database.execute("DELETE FROM requests WHERE at < ?", now - REQUEST_SECONDS)
+        self.database.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", *row, checksum(*row))
 
     # ------------------------------------------------------------------ items
 
@@ -696,8 +719,9 @@ class SqlStore:
     # ------------------------------------------------------------------ maintenance
 
     def check_gone(self) -> None:
-        """Raise if a row of the table of items that are gone is damaged, or a payload is that of no item."""
+        """Raise if a row of what is gone, or of the changes applied, is damaged, or a payload is that of no item."""
         self._checked(self.database.query(_GONE), _GONE_ROW)
+        self._checked(self.database.query(_REQUESTS), _REQUEST_ROW)
         n_payloads, n_items = self.database.query("SELECT count(*) FROM payloads")[0][0], self.head().n_items
         if n_payloads != n_items:
             raise self.database.damage(f"there are {n_payloads} payloads of {n_items} items")
@@ -710,5 +734,6 @@ def _is_item(table: str) -> str:
 
 _SETTINGS = "SELECT name, value, checksum FROM settings"
 _GONE, _GONE_ROW = "SELECT seq, at, checksum FROM gone", "row {} of the table gone"
+_REQUESTS, _REQUEST_ROW = "SELECT key, at, request, n_items, checksum FROM requests", "the change with the key {!r}"
 _ITEMS = "SELECT id, seq, labels, checksum FROM items"
 _STREAM = "SELECT seq, id, batch, labels, vector, checksum FROM stream"

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from onlinehash._internal.files import kind_of, wrong_kind
 from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, to_sql
-from onlinehash.collection.stores.sql import GONE_INDEX, TABLES, Database, SqlStore
+from onlinehash.collection.stores.sql import INDEXES, TABLES, Database, SqlStore
 from onlinehash.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -112,7 +112,6 @@ class SqliteDatabase(Database):
     """
 
     file: Path
-    begin_writing = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         super().__init__()
@@ -182,7 +181,7 @@ class SqliteDatabase(Database):
             )
         if not self._has_log() and self.file.stat().st_size < pages * page_size:
             raise self.damage(f"it has {self.file.stat().st_size} bytes of {pages * page_size}")
-        for name, sql in {**_made(), "gone_by_at": GONE_INDEX}.items():
+        for name, sql in (_made() | INDEXES).items():
             if found.get(name, "").replace(f'"{name}"', name, 1) != sql:  # a table that was renamed has a quoted name
                 raise self.damage("its tables are not those of a collection")
 
@@ -245,15 +244,16 @@ class SqliteDatabase(Database):
     def _is_usable(self, connection: sqlite3.Connection) -> bool:
         return True
 
+    def _commit(self) -> None:
+        self._writer.execute("COMMIT")
+
     def _rollback(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.rollback()
 
-    def _check_writer(self) -> None:
-        super()._check_writer()
+    def _begin(self) -> None:
         self._rollback(self._writer)  # if an interrupt came between a transaction and its end
-
-    def _check_alone(self) -> None:
+        self._writer.execute("BEGIN IMMEDIATE")
         if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
             raise StorageError(
                 f"{self.place} was changed by another writer, which its lock file should have kept out; close it, and "
