@@ -8,6 +8,8 @@ import pytest
 from onlinehash import HROH, Encoder
 from onlinehash.encoders.shortlist import N_LISTED
 
+pytestmark = pytest.mark.slow
+
 N_CLASSES, N_FEATURES = 1100, 40
 CENTRES = np.random.default_rng(0).normal(size=(N_CLASSES, N_FEATURES)).astype(np.float32)
 

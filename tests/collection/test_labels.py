@@ -216,6 +216,7 @@ def test_labels_that_cannot_be_changed_are_told(things, tmp_path, data):
         assert items.label_counts() == {label: int((y == label).sum()) for label in sorted(set(y.tolist()))}
 
 
+@pytest.mark.slow
 def test_a_reader_in_another_process_sees_new_labels(place, data):
     X, y = data.take(100)
     with place.open(hroh(), "manual") as items:

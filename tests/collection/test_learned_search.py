@@ -59,6 +59,7 @@ def test_a_new_item_is_found_at_once(file, digits, tmp_path):
         assert N_ITEMS not in collection.search(X[N_ITEMS], 50).ids
 
 
+@pytest.mark.slow
 def test_the_answers_are_the_same_wherever_they_are_asked_for(file, digits, tmp_path):
     X, _ = digits
     with Collection.open(file) as collection:

@@ -7,6 +7,8 @@ from onlinehash.client import Client
 from onlinehash.exceptions import InvalidInputError, ServiceError
 from onlinehash.service import serve_in_thread
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["where is my card", "my card is lost", "i want a refund", "refund my order"]
 LABELS = ["card", "card", "refund", "refund"]
 
