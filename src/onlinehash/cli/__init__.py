@@ -69,7 +69,7 @@ class _Command(TyperCommand):
             yield
             return
         except (typer.Exit, typer.Abort, _UsageError, BrokenPipeError):
-            raise  # the last is a closed pipe, as in `onlinehash search ... | head`
+            raise  # the last is a closed pipe, as in `onlinehash collection items ... | head`
         except KeyboardInterrupt:
             message, code = "interrupted.", 130
         except Exception as error:

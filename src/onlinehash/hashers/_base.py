@@ -415,7 +415,9 @@ class OnlineHasher(Estimator, ABC):
         """Raise if a parameter, other than those named, was changed since learning began and may not change."""
         for name, before in self.__dict__.get("_learned_with", {}).items():
             value = getattr(self, name)
-            if value is before or name in besides or repr(value) == repr(before):
+            if value is before or name in besides:
+                continue
+            if np.array_equal(value, before) if isinstance(before, np.ndarray) else repr(value) == repr(before):
                 continue
             if name not in self.changeable:
                 way = f"with_{name.removeprefix('n_')}"
