@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from onlinehash import HROH, Collection
 from onlinehash.client import Client
 
 IMAGES = Path(__file__).with_name("images")
@@ -47,6 +48,12 @@ def served(*arguments: str) -> Iterator[str]:
             yield found[0]
         finally:
             process.terminate()
+
+
+def created(path: str) -> str:
+    """Create an empty collection that learns fast."""
+    with Collection.open(path, HROH(32, n_components=256, random_state=0)):
+        return path
 
 
 def fill(url: str) -> None:
@@ -134,7 +141,7 @@ def main() -> None:
     with (
         TemporaryDirectory() as folder,
         served("--demo") as digits,
-        served(f"{folder}/catalogue.oh", "--method", "hroh") as catalogue,
+        served(created(f"{folder}/catalogue.oh")) as catalogue,
         sync_playwright() as playwright,
     ):
         fill(catalogue)
