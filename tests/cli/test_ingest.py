@@ -63,7 +63,7 @@ def test_a_folder_of_tables(run):
     for name, ids in {"b": range(50, 90), "a": range(60)}.items():
         columns = {"id": list(ids), "vectors": [VECTORS[id % 64] for id in ids], "label": [0] * len(ids)}
         pyarrow.parquet.write_table(pyarrow.table(columns), f"tables/{name}.parquet")
-    assert "Stored 100 items" in run("ingest tables --into items.oh --set n_components=32 --seed 3").stderr
+    assert "Added 100 items" in run("ingest tables --into items.oh --set n_components=32 --seed 3").stderr
     with Collection.open("items.oh") as collection:
         assert (len(collection), collection.hasher.name, collection.hasher.random_state) == (90, "hroh", 3)
 
@@ -198,11 +198,11 @@ def test_items_that_cannot_be_searched_are_warned_of(run):
         ("kafka://host/items --into items.oh", 1, "is nothing that items come from"),
         ("redis://host/0/items --into items.oh --id sku", 2, "--id is for a file"),
         ("nats://host/items --into items.oh --first-id 0", 2, "--first-id is for a file"),
-        ("tables --into items.oh --ignore year", 2, "--ignore is for a file"),
+        ("tables --into items.oh --once", 2, "--once is for a stream or a .jsonl file"),
         ("tables --into items.oh", 2, "tables holds no .parquet files"),
         ("items.jsonl --into items.oh --follow --no-header", 2, "--no-header is for a file"),
         ("items.jsonl --into items.oh --header", 2, "--header is for a .csv file"),
-        ("items.csv --into items.oh --follow", 2, "--follow is for a stream, a folder or a .jsonl file"),
+        ("items.csv --into items.oh --follow", 2, "--follow is for a stream or a .jsonl file"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_made(run, arguments, code, said):
