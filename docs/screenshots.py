@@ -18,6 +18,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from onlinehash import HROH, Collection
 from onlinehash.client import Client
 
 IMAGES = Path(__file__).with_name("images")
@@ -49,6 +50,12 @@ def served(*arguments: str) -> Iterator[str]:
             process.terminate()
 
 
+def created(path: str) -> str:
+    """Create an empty collection that learns fast."""
+    with Collection.open(path, HROH(32, n_components=256, random_state=0)):
+        return path
+
+
 def fill(url: str) -> None:
     """Store a made-up catalogue: 150 labels, titles of a sentence."""
     rng = np.random.default_rng(0)
@@ -68,7 +75,12 @@ def fill(url: str) -> None:
                 }
                 for id, (label, (one, other)) in enumerate(zip(y, words, strict=True), start)
             ]
-            client.upsert([f"A-{id:05}" for id in range(start, start + 250)], X, [labels[i] for i in y], payload)
+            wrong = rng.random(250) < 0.01  # for Review
+            given = [
+                labels[rng.integers(len(labels))] if is_wrong else labels[i]
+                for i, is_wrong in zip(y, wrong, strict=True)
+            ]
+            client.upsert([f"A-{id:05}" for id in range(start, start + 250)], X, given, payload)
         client.refresh(wait=True)
 
 
@@ -83,7 +95,7 @@ def opened(browser: Browser, url: str, route: str, size: tuple[int, int], dark: 
     )
     page = context.new_page()
     page.goto(f"{url}/{route}")
-    page.wait_for_selector("body[data-ready]", state="attached")
+    page.wait_for_selector("body[data-ready]", state="attached", timeout=300_000)
     page.wait_for_load_state("networkidle")
     yield page
     context.close()
@@ -129,7 +141,7 @@ def main() -> None:
     with (
         TemporaryDirectory() as folder,
         served("--demo") as digits,
-        served(f"{folder}/catalogue.oh", "--method", "hroh") as catalogue,
+        served(created(f"{folder}/catalogue.oh")) as catalogue,
         sync_playwright() as playwright,
     ):
         fill(catalogue)
@@ -148,7 +160,7 @@ def take_digits(browser: Browser, url: str) -> None:
     # An item whose neighbours have its label and differ in their bits.
     fits = [all(labels[near] == labels[id] for near in row.ids) for id, row in zip(ids, found, strict=True)]
     spread = [sum(row.distances) if fit else 0 for fit, row in zip(fits, found, strict=True)]
-    with opened(browser, url, f"#/search?id={ids[int(np.argmax(spread))]}", WIDE) as page:
+    with opened(browser, url, f"#/search?id={ids[int(np.argmax(spread))]}&as=bits", WIDE) as page:
         save("console-search", settled(page).screenshot())
 
 
@@ -159,15 +171,17 @@ def take_catalogue(browser: Browser, url: str) -> None:
         save("console-browse", settled(page).screenshot())
     with opened(browser, url, "#/items/A-00042", WIDE) as page:
         save("console-item", settled(page).screenshot())
+    with opened(browser, url, "#/review", WIDE) as page:
+        page.wait_for_selector(".side.suggested li", timeout=300_000)
+        save("console-review", settled(page).screenshot())
+    with opened(browser, url, "#/decide?text=A-00042", WIDE) as page:
+        page.wait_for_selector(".near li")
+        save("console-decide", settled(page).screenshot())
     with opened(browser, url, "#/insight", (WIDE[0], 1100)) as page:
+        page.get_by_text("a random sample of").wait_for(timeout=300_000)
         save("console-insight", settled(page).screenshot())
-    with opened(browser, url, "#/insight", WIDE, dark=True) as page:
-        save(
-            "console-codewords",
-            settled(page).get_by_role("region", name="Codewords and codes", exact=True).screenshot(),
-        )
     shots = []
-    for route, dark in (("#/search", False), ("#/insight", True)):
+    for route, dark in (("#/search", False), ("#/review", True)):
         with opened(browser, url, route, PHONE, dark) as page:
             shots.append(settled(page).screenshot())
     save("console-phone", *shots)

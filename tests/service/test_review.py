@@ -95,6 +95,7 @@ def test_a_hundred_wrong_labels_are_mended_by_keyboard(page, digits, path):
         expect(effect.locator("s")).to_have_count(3)  # what was, beside what is
         kept = collection.checkpoint("console/kept")
         assert kept and all(json.loads(label) == y[int(id)] for id, label in kept.items())
+        page.close()  # before the server ends
 
 
 def test_a_decision_is_undone_and_a_kept_label_does_not_come_again(page, digits, path):
@@ -130,6 +131,7 @@ def test_a_decision_is_undone_and_a_kept_label_does_not_come_again(page, digits,
         expect(card).to_have_attribute("data-id", str(first))  # it was skipped only
         page.keyboard.press("s")
         assert item_of(page, first) != kept
+        page.close()  # before the server ends
 
 
 def test_items_of_a_new_class_are_named_once(page, digits, path):
@@ -164,6 +166,7 @@ def test_items_of_a_new_class_are_named_once(page, digits, path):
         expect(page.get_by_text("2 decided")).to_be_visible()
         page.wait_for_load_state("networkidle")
         assert collection[row].labels == suggested
+        page.close()  # before the server ends
 
 
 def test_rows_are_decided_with_the_error_of_the_slider(page, digits, path, tmp_path):
@@ -200,3 +203,4 @@ def test_rows_are_decided_with_the_error_of_the_slider(page, digits, path, tmp_p
         expect(says).to_contain_text("At most 0.1 % wrong: 0 %")
         expect(answer).to_contain_text("0 of 250 rows get a label")
         assert "error=0.001" in page.url
+        page.close()  # before the server ends

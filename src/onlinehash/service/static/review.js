@@ -7,7 +7,7 @@ import { neighbours, picture } from "./items.js";
 
 const NEAR = 3; // neighbours of each label
 const MOST = 1000; // items of a pile, per request
-const PER_REQUEST = 5000; // labelled items that are judged by one request
+const PER_REQUEST = 10_000; // labelled items that are judged by one request
 const AHEAD = 3; // cards that are read before they are seen
 const SHOWN_OF_GROUP = 12;
 const EVERY = 20; // decisions, after which the pile is asked for again, if that is quick
@@ -92,7 +92,7 @@ export default class ReviewView {
     if (name === "suspects") {
       this.kept ??= (await app.ask("GET", `/checkpoints/${KEPT}`)).value ?? {};
       pile.parts = partsOf(app.labels);
-      await this.loadPart(pile);
+      if (pile.parts.length) await this.loadPart(pile);
     } else {
       const { items } = await app.ask("POST", "/review", { n: MOST, by: name });
       const own = items.filter(({ known }) => known === (name === "uncertain"));
@@ -106,11 +106,17 @@ export default class ReviewView {
     if (pile.parts.length) this.loadRest(pile);
   }
 
-  // Suspects of some labels.
+  // Suspects of some labels; where that takes too long, of half of them.
   async loadPart(pile) {
     const labels = pile.parts.shift();
-    const { suspects } = await this.app.ask("POST", "/suspects", { n: MOST, ...(labels ? { labels } : {}) });
-    this.fill(pile, suspects.map(({ id, label, suggested, margin }) => ({ ids: [id], labels: label, suggested, order: -margin })).filter(({ ids: [id], labels: own }) => this.kept[id] !== write(own)));
+    try {
+      const { suspects } = await this.app.ask("POST", "/suspects", { n: MOST, labels });
+      this.fill(pile, suspects.map(({ id, label, suggested, margin }) => ({ ids: [id], labels: label, suggested, order: -margin })).filter(({ ids: [id], labels: own }) => this.kept[id] !== write(own)));
+    } catch (error) {
+      if (error.status !== 422 || labels.length < 2) throw error;
+      pile.parts.unshift(labels.slice(0, labels.length / 2), labels.slice(labels.length / 2));
+      await this.loadPart(pile);
+    }
   }
 
   // The other labels, while the first ones are reviewed.
@@ -338,6 +344,8 @@ export default class ReviewView {
     const n = this.done.filter(({ undo }) => undo).length;
     const skipped = this.done.length - n;
     this.progress.textContent = n || skipped ? `${count(n)} decided${skipped ? `, ${count(skipped)} skipped` : ""}.` : this.app.readonly ? "You may look, but not change anything: this service or the API key only reads." : "Nothing decided yet.";
+    const left = this.piles.suspects?.parts.flat().length;
+    if (left) this.progress.append(` Items of ${count(left)} labels are still being judged.`);
     const facts = [];
     const { suspects } = this.piles;
     if (suspects) facts.push(["labels that others contradict", suspects.first, suspects.cards.length, count]);
@@ -367,7 +375,7 @@ function groups(items) {
   return [...found.values()];
 }
 
-// All labels, or parts of them that have some thousand items each, so that no request takes long; undefined is all.
+// The labels in parts that have some thousand items each, so that no request takes long.
 function partsOf(labels) {
   const parts = [];
   let room = 0;
@@ -376,5 +384,5 @@ function partsOf(labels) {
     parts.at(-1).push(label);
     room -= n;
   }
-  return parts.length > 1 ? parts : [undefined];
+  return parts;
 }
