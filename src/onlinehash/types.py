@@ -138,3 +138,16 @@ class SearchResult:
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))
+
+    def without(self, ids: Sequence[int | str], k: int | None) -> SearchResult:
+        """Return at most k items per query, None for all, without the id that is given for each query."""
+        kept = [[i for i, id in enumerate(row) if id != own][:k] for own, row in zip(ids, self.ids, strict=True)]
+        columns: dict[str, Any] = {}
+        for name in ("ids", "distances", "labels", "payload", "vectors"):
+            rows = getattr(self, name)
+            if rows is not None:
+                pairs = zip(rows, kept, strict=True)
+                columns[name] = [
+                    row[some] if isinstance(row, np.ndarray) else [row[i] for i in some] for row, some in pairs
+                ]
+        return replace(self, **columns)

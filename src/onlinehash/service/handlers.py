@@ -312,7 +312,7 @@ def search(service: Service, request: SearchRequest, call: Call) -> Any:
         found = _find(service, queries, request, k, max_hits, call)
     else:
         found = _find(service, queries, request, k + 1, max_hits, call)  # a stored item finds itself
-        found = _without(found, request.by_id, k if request.radius is None else None)
+        found = found.without(request.by_id, k if request.radius is None else None)
     answer = SearchAnswer(found.version, found.ids, found.distances, found.labels, found.payload)
     if found.vectors is None:
         return answer
@@ -378,20 +378,6 @@ def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hi
         if getattr(parts[0], name) is not None
     }
     return replace(parts[0], **columns)
-
-
-def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
-    """Return at most ``most`` neighbours per query, without the stored item itself."""
-    kept = [[i for i, id in enumerate(row) if id != own][:most] for own, row in zip(ids, found.ids, strict=True)]
-    parts = {name: getattr(found, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
-    chosen: dict[str, Any] = {
-        name: [
-            rows[some] if name == "vectors" else [rows[i] for i in some] for rows, some in zip(part, kept, strict=True)
-        ]
-        for name, part in parts.items()
-        if part is not None
-    }
-    return replace(found, **chosen)
 
 
 # ---------------------------------------------------------------------- decisions
