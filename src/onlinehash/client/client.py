@@ -507,10 +507,8 @@ class Client:
             answers = self._ask_in_parts("/search", "by_id", queries, body)
         else:
             answers, single = self._ask_about("/search", queries, body)
-        columns: dict[str, Any] = {"ids": [], "distances": []}
-        versions = set()
+        parts = [SearchResult([], [])] if not answers else []
         for found in answers:
-            versions.add(found.pop("version"))
             if "array" in found:
                 ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)
                 found["vectors"] = np.split(found.pop("array"), ends)
@@ -518,9 +516,8 @@ class Client:
                 found["labels"] = [
                     [tuple(one) if isinstance(one, list) else one for one in row] for row in found["labels"]
                 ]
-            for name, part in found.items():
-                columns.setdefault(name, []).extend(part)
-        result = SearchResult(**columns, version=versions.pop() if len(versions) == 1 else None)
+            parts.append(SearchResult(**found))
+        result = SearchResult.concatenate(parts)
         return result[0] if single else result
 
     def _ask_about(self, path: str, queries: Any, body: dict[str, Any]) -> tuple[list[Any], bool]:
