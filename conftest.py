@@ -21,8 +21,7 @@ memory = Path("/dev/shm")
 if "TMPDIR" not in os.environ and memory.is_dir() and not os.statvfs(memory).f_flag & os.ST_NOEXEC:
     tempfile.tempdir = str(memory) if shutil.disk_usage(memory).free > 8 << 30 else None
 
-# A program, which a test runs; and an example that needs a cluster, and runs in the tests that have one.
-collect_ignore = ["tests/smoke.py", "src/onlinehash/scale/__init__.py"]
+collect_ignore = ["tests/smoke.py"]  # a program, which a test runs
 collect_ignore_glob = [] if find_spec("cupy") else ["src/onlinehash/*/engines/gpu*.py"]
 
 

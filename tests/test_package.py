@@ -66,14 +66,12 @@ def test_a_star_import_works_without_any_extra():
 
 @pytest.mark.slow
 def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path):
-    (tmp_path / "a.parquet").touch()
     calls = {
         "postgres": "oh.Collection.open('a', 'lsh', store='postgresql://127.0.0.1/a')",
         "milvus": "oh.indexes.engines.MilvusIndex",
         "faiss": "oh.indexes.engines.FaissIndex",
         "redis": "open_source('redis://127.0.0.1/0/a')",
         "nats": "open_source('nats://127.0.0.1/a')",
-        "ray": "oh.scale.learn('a.parquet', oh.HROH())",
         "client": "oh.Client",
         "serve": "oh.service.create_app",
     }
@@ -83,7 +81,6 @@ def test_an_extra_that_is_not_installed_is_named_with_the_way_to_get_it(tmp_path
         "faiss",
         "redis",
         "nats",
-        "ray",
         "httpx",
         "starlette",
         "msgspec",

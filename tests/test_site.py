@@ -30,7 +30,7 @@ WALKS = [
 ]  # commands that are typed as printed
 PACKAGES = (
     "checks", "client", "codebooks", "codes", "collection", "datasets", "encoders", "exceptions", "experiments",
-    "features", "hashers", "indexes", "metrics", "scale", "service", "streams", "tables", "types",
+    "features", "hashers", "indexes", "metrics", "service", "streams", "tables", "types",
 )  # fmt: skip
 # their servers and devices are not at hand
 NO_EXAMPLE = {"MilvusIndex", "GpuIndex", "place_features"}

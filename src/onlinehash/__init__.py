@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from onlinehash.hashers import make_hasher as make_hasher
     from onlinehash.hashers import register_hasher as register_hasher
     from onlinehash.indexes import FlatIndex as FlatIndex
-    from onlinehash.loading import load as load
     from onlinehash.metrics import Ranking as Ranking
     from onlinehash.metrics import mean_average_precision as mean_average_precision
     from onlinehash.tables import to_frame as to_frame
@@ -74,13 +73,12 @@ _NAMES = {
     "hashers": "AdaptHash BSODH FOH FROSH HCOH HMOH HROH ITQ LSH MIHash OKH OSH SDOHHC SketchHash "
     "OnlineHasher load_hasher make_hasher register_hasher",
     "indexes": "FlatIndex",
-    "loading": "load",
     "metrics": "Ranking mean_average_precision",
     "tables": "to_frame",
     "types": "SearchResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = {*_NAMES, "checks", "experiments", "features", "river", "scale", "service", "streams"}
+_MODULES = {*_NAMES, "checks", "experiments", "features", "service", "streams"}
 
 # Without the extra that the clients need, a star import still works.
 __all__ = ["__version__", *(name for name in _HOMES if _HOMES[name] != "client")]  # noqa: PLE0604 (names of _HOMES)

@@ -185,6 +185,24 @@ class MissingExtraError(OnlineHashError, ImportError):
 
 
 @contextmanager
+def located(place: object) -> Iterator[None]:
+    """Put the place of rows, such as their file, into an error about them.
+
+    Examples
+    --------
+    >>> with located("items.csv, line 3"):
+    ...     raise InvalidFeaturesError("X contains NaN.")
+    Traceback (most recent call last):
+        ...
+    onlinehash.exceptions.InvalidFeaturesError: items.csv, line 3: X contains NaN.
+    """
+    try:
+        yield
+    except (InvalidInputError, FileFormatError) as error:
+        raise type(error)(f"{place}: {error}") from error
+
+
+@contextmanager
 def needs_extra(module: str, extra: str) -> Iterator[None]:
     """Import optional dependencies in this context: one that is missing raises :class:`MissingExtraError`.
 

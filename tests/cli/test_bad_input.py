@@ -39,7 +39,6 @@ def test_a_missing_file_is_named(folder, run):
     [
         "encode . X.npy --out c.npy",
         "learn X.npy y.npy --resume . --out new.oh",
-        "search X.npy X.npy --model .",
         "evaluate --model . --dataset digits",
         "onnx . new.onnx",
         "collection restore . new.oh",
@@ -77,7 +76,6 @@ def test_an_unknown_extension_is_refused(folder, run, model):
     Path("X.feather").write_bytes(b"ARROW1")
     refused(run, LEARN.format("X.feather"), ".feather", ".npy, .npz, .parquet, .csv, .jsonl")
     refused(run, "encode model.oh X.npy --out c.pkl", ".pkl")
-    refused(run, "search D.npy Q.npy --model model.oh --out f.xlsx", ".xlsx")
 
 
 @pytest.mark.parametrize("bad", ["objects.npy", "pickle.npy", "garbage.npy", "short.npy", "objects.npz", "garbage.npz"])
@@ -120,7 +118,7 @@ def test_a_wrong_width_is_named(folder, run, model):
     for line in (
         "learn narrow.npy y.npy --resume model.oh --out new.oh",
         "encode model.oh narrow.npy --out c.npy",
-        "search D.npy narrow.npy --model model.oh",
+        "evaluate --model model.oh --queries narrow.npy --database D.npy",
     ):
         refused(run, line, "narrow.npy", "63", "64")
 
@@ -196,11 +194,10 @@ def test_a_damaged_model_is_refused(folder, run, model):
 def test_a_file_of_another_kind_is_refused(folder, run, model):
     FlatIndex(32).save("i.ohi")
     refused(run, "encode i.ohi X.npy --out c.npy", "i.ohi is an index")
-    refused(run, "search model.oh Q.npy --model model.oh", "model.oh is a hasher; use: onlinehash encode model.oh")
+    refused(run, "encode model.oh model.oh --out c.npy", "model.oh is a hasher; use: onlinehash encode model.oh")
 
 
 def test_features_in_place_of_codes_ask_for_a_model(folder, run):
-    refused(run, "search D.npy Q.npy", "D.npy", "--model")
     refused(run, "evaluate --queries Q.npy --query-labels qy.npy --database D.npy --database-labels dy.npy", "--model")
 
 
@@ -208,7 +205,6 @@ def test_codes_of_different_widths_are_refused(folder, run):
     np.save("a.npy", np.zeros((5, 2), np.uint8))
     np.save("b.npy", np.zeros((5, 4), np.uint8))
     np.save("l.npy", np.zeros(5, int))
-    refused(run, "search a.npy b.npy", "bytes")
     refused(run, "evaluate --queries a.npy --query-labels l.npy --database b.npy --database-labels l.npy", "bytes")
 
 
@@ -223,8 +219,9 @@ def test_values_out_of_range_are_refused(folder, run, model):
     refused(run, "learn X.npy y.npy --out new.oh --bits 0", "--bits 0 is not positive; use at least 1.")
     refused(run, "learn X.npy y.npy --out new.oh --method hcoh --set learning_rate=-1", "learning_rate=-1")
     refused(run, "learn X.npy y.npy --out new.oh --set preprocess=maybe", "preprocess='maybe'")
-    refused(run, "search D.npy Q.npy --model model.oh -k 0", "error: -k 0 is not positive")
-    refused(run, "search D.npy Q.npy --model model.oh --radius -1", "--radius -1")
+    run("ingest D.npy --into d.oh --method itq")
+    assert run("collection search d.oh Q.npy -k 0", 1).stderr.startswith("error: -k 0 is not positive")
+    assert run("collection search d.oh Q.npy --radius -1", 1).stderr.startswith("error: --radius -1")
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(folder, run, model):

@@ -63,7 +63,7 @@ def test_a_folder_of_tables(run):
     for name, ids in {"b": range(50, 90), "a": range(60)}.items():
         columns = {"id": list(ids), "vectors": [VECTORS[id % 64] for id in ids], "label": [0] * len(ids)}
         pyarrow.parquet.write_table(pyarrow.table(columns), f"tables/{name}.parquet")
-    assert "Stored 100 items" in run("ingest tables --into items.oh --set n_components=32 --seed 3").stderr
+    assert "Added 100 items" in run("ingest tables --into items.oh --set n_components=32 --seed 3").stderr
     with Collection.open("items.oh") as collection:
         assert (len(collection), collection.hasher.name, collection.hasher.random_state) == (90, "hroh", 3)
 
@@ -142,6 +142,17 @@ def test_a_file_is_read_as_a_table_and_creates_the_collection(run):
     assert "Added 3 items" in run("ingest items.csv --into items.oh --id sku --labels kind").stderr
 
 
+def test_the_quality_along_the_way_is_kept(run):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    np.savez("rows.npz", ids=np.arange(3000), vectors=np.eye(3, 8)[y] + 0.1 * rng.normal(size=(3000, 8)), labels=y)
+    run("ingest rows.npz --into items.oh --set n_components=32")
+    with Collection.open("items.oh", readonly=True) as collection:
+        quality = collection.history().quality
+    assert len(quality) >= 1
+    assert quality[-1].precision > 0.9
+
+
 def test_a_collection_has_the_hasher_of_python_unless_another_is_chosen(run):
     Path("items.jsonl").write_text('{"id": 1, "vectors": [1, 2]}\n')  # without a label: nothing is learned
     run("ingest items.jsonl --into items.oh")
@@ -187,11 +198,11 @@ def test_items_that_cannot_be_searched_are_warned_of(run):
         ("kafka://host/items --into items.oh", 1, "is nothing that items come from"),
         ("redis://host/0/items --into items.oh --id sku", 2, "--id is for a file"),
         ("nats://host/items --into items.oh --first-id 0", 2, "--first-id is for a file"),
-        ("tables --into items.oh --ignore year", 2, "--ignore is for a file"),
+        ("tables --into items.oh --once", 2, "--once is for a stream or a .jsonl file"),
         ("tables --into items.oh", 2, "tables holds no .parquet files"),
         ("items.jsonl --into items.oh --follow --no-header", 2, "--no-header is for a file"),
         ("items.jsonl --into items.oh --header", 2, "--header is for a .csv file"),
-        ("items.csv --into items.oh --follow", 2, "--follow is for a stream, a folder or a .jsonl file"),
+        ("items.csv --into items.oh --follow", 2, "--follow is for a stream or a .jsonl file"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_made(run, arguments, code, said):

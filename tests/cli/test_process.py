@@ -29,15 +29,15 @@ def call(*arguments, **options):
 
 def test_a_pipeline_of_programs_is_silent_but_for_results(folder):
     learned = call("learn", "X.npy", "y.npy", "--method", "hcoh", "--out", "m.oh")
-    searched = call("search", "D.npy", "Q.npy", "--model", "m.oh", "-k", "1", "--json")
-    for done in (learned, searched):
+    evaluated = call("evaluate", "--model", "m.oh", "--dataset", "digits", "--json")
+    for done in (learned, evaluated):
         assert done.returncode == 0
         assert "\x1b" not in done.stdout + done.stderr
         assert "%" not in done.stderr
     assert learned.stdout == ""
     assert learned.stderr.count("\n") == 1
-    assert searched.stderr == ""
-    assert len([json.loads(line) for line in searched.stdout.splitlines()]) == 200
+    assert evaluated.stderr == ""
+    assert json.loads(evaluated.stdout)["n_queries"] == 200
 
 
 def test_errors_end_with_1_and_wrong_calls_with_2(folder):
@@ -50,10 +50,10 @@ def test_errors_end_with_1_and_wrong_calls_with_2(folder):
 
 
 def test_a_reader_that_leaves_early_sees_no_traceback(folder):
-    np.save("c.npy", np.random.default_rng(0).integers(0, 256, (300, 4)).astype(np.uint8))
-    command = [*PROGRAM, "search", "c.npy", "c.npy", "-k", "100"]
+    call("ingest", "D.npy", "--into", "c.oh", "--method", "itq")
+    command = [*PROGRAM, "collection", "search", "c.oh", "D.npy", "-k", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"query\tid\tdistance\n"
+        assert process.stdout.readline() == b"query\tid\tdistance\tlabels\n"
         process.stdout.close()
         assert process.stderr.read() == b""
 
@@ -115,7 +115,7 @@ def test_help_is_quick_because_it_imports_nothing_heavy():
 def test_help_names_the_program():
     done = call("--help")
     assert done.returncode == 0
-    for command in ("demo", "ingest", "learn", "encode", "search", "evaluate", "datasets"):
+    for command in ("demo", "ingest", "learn", "encode", "evaluate", "datasets"):
         assert command in done.stdout
         assert "Usage: onlinehash" in done.stdout
 
@@ -127,7 +127,7 @@ def test_the_package_is_a_program_too():
 
 def test_the_shell_completes_commands_and_options(tmp_path):
     shell = {**os.environ, "_ONLINEHASH_COMPLETE": "complete_bash"}
-    for words, completed in (("onlinehash coll", "collection"), ("onlinehash search --resc", "--rescore")):
+    for words, completed in (("onlinehash coll", "collection"), ("onlinehash collection search --resc", "--rescore")):
         typed = {**shell, "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert call(env=typed).stdout.split() == [completed]
     # Typer would look for the shell that has started the tests, which need not be one.

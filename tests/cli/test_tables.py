@@ -136,10 +136,10 @@ def test_all_commands_take_tables(run, tables, split, ending):
     run("encode a.oh first.npy --out a.npy")
     run(f"encode b.oh digits.{ending} --out b.npy")
     np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
-    run(f"search digits.{ending} digits.{ending} --model b.oh --rescore cosine -k 1 --out found.csv")
-    assert Path("found.csv").read_text().startswith("query,id,distance\n0,d0,")
-    line = f"search digits.{ending} digits.{ending} --model b.oh --rescore cosine -k 1 --json"
-    found = json.loads(run(line).stdout.splitlines()[7])
+    run(f"ingest digits.{ending} --into c.oh --method hcoh")
+    found = json.loads(
+        run(f"collection search c.oh digits.{ending} --rescore cosine -k 1 --json").stdout.splitlines()[7]
+    )
     assert (found["ids"], round(found["distances"][0], 6)) == (["d7"], 0)
     files = f"--queries digits.{ending} --database digits.{ending}"
     measured = json.loads(run(f"evaluate --model b.oh {files} --json").stdout)

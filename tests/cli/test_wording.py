@@ -107,17 +107,16 @@ def test_a_file_of_another_kind_is_named_with_the_command_that_takes_it(run, mod
     collection = "items.oh is a collection; use: onlinehash collection search items.oh ..."
     for line in (
         "encode items.oh X.npy --out c.npy",
-        "search items.oh Q.npy",
-        "search D.npy Q.npy --model items.oh",
+        "evaluate --queries items.oh --database Q.npy",
         "learn X.npy y.npy --resume items.oh --out b.oh",
         "evaluate --model items.oh --dataset digits",
     ):
         assert collection in run(line, 1).stderr
-    hasher = "model.oh is a hasher; use: onlinehash encode model.oh ..., or onlinehash search ITEMS QUERIES --model"
+    hasher = "model.oh is a hasher; use: onlinehash encode model.oh ..."
     for line in (
         "collection stats model.oh",
         "ingest X.npy --into model.oh",
-        "search model.oh Q.npy",
+        "evaluate --queries model.oh --database Q.npy",
         "serve model.oh",
         "ingest a.jsonl --into model.oh --once",
     ):

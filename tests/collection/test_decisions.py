@@ -303,6 +303,22 @@ def test_review_chooses_items_without_a_label(tmp_path, digits, by):
         assert items.review(20, by=by) == []
 
 
+def test_items_of_labels_never_seen_are_grouped_by_what_they_are(tmp_path, digits):
+    X, y = digits
+    labels = [None if label in (0, 6) else int(label) for label in y[:900]]
+    with Collection.open(tmp_path / "digits.oh", HROH(32, n_components=256, random_state=0)) as items:
+        items.upsert(range(900), X[:900], labels)
+        items.refresh()
+        chosen = items.review(120, by="unknown")
+        assert [each.group for each in items.review(120)] == [0] * 120
+    groups = [each.group for each in chosen]
+    sizes = np.bincount(groups)
+    assert list(sizes) == sorted(sizes, reverse=True)
+    assert sizes[0] > 10
+    pure = sum(np.bincount([y[each.id] for each in chosen if each.group == group]).max() for group in set(groups))
+    assert pure / len(chosen) > 0.9
+
+
 def test_labels_of_reviewed_items_teach_more_than_others(tmp_path, digits):
     X, y = digits
     errors = {}

@@ -94,10 +94,7 @@ def test_vectors_that_are_none_are_refused(wrong, error):
         Embedder("wrong", wrong)(TEXTS)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["fastembed", "onnx", "sentence-transformers", pytest.param("torchvision", marks=pytest.mark.slow)],
-)  # the slow one imports PyTorch where it is there
+@pytest.mark.parametrize("kind", ["fastembed", "onnx", "sentence-transformers"])
 def test_a_kind_needs_a_model_and_its_extra(kind):
     with pytest.raises(InvalidInputError, match="Name the"):
         make_embedder(kind)

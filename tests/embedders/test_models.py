@@ -79,14 +79,6 @@ def test_an_onnx_file_of_a_real_network_embeds_photos(network, tmp_path):
         assert {item.labels for item in photos.get(found.ids)} == {0}
 
 
-def test_torchvision(monkeypatch):
-    models = pytest.importorskip("torchvision").models
-    get = models.get_model
-    monkeypatch.setattr(models, "get_model", lambda name, weights: get(name, weights=None))
-    assert make_embedder("torchvision:resnet18")(crops(3)[0]).shape == (3, 512)
-    assert make_embedder("torchvision:mobilenet_v3_small")(crops(2)[0]).shape == (2, 576)
-
-
 def test_sentence_transformers(monkeypatch):
     library = pytest.importorskip("sentence_transformers")
     from sentence_transformers.models import BoW

@@ -22,7 +22,7 @@ from tests.service.running import LimitedServer, Server, X, Y, make, serving_her
 from tests.service.test_hostile import connect, head
 from tests.thorough import times
 
-from onlinehash import HCOH, HROH, Collection
+from onlinehash import HROH, Collection
 from onlinehash.client import Client
 from onlinehash.exceptions import ServiceError
 from onlinehash.service import ApiKeys, Limits, serve_in_thread, server
@@ -242,11 +242,12 @@ def test_names_of_other_collections_are_secret(tmp_path):
 
 def test_insight_that_waits_for_a_change_keeps_no_search_waiting(tmp_path):
     path = tmp_path / "items.oh"
-    with Collection.open(path, HCOH(12, random_state=0)) as collection, serve_in_thread(collection) as url:
+    hasher = HROH(12, n_components=32, random_state=0)
+    with Collection.open(path, hasher) as collection, serve_in_thread(collection) as url:
         collection.upsert(range(100), X[:100], Y[:100])
         with ThreadPoolExecutor(8) as pool, httpx.Client(base_url=f"{url}/api/v1", timeout=60) as http:
             with collection._changes:  # as a change of hasher does, for a long time
-                asked = [pool.submit(http.get, "/codewords") for _ in range(8)]
+                asked = [pool.submit(http.post, "/suspects", json={}) for _ in range(8)]
                 time.sleep(0.5)
                 found = http.post("/search", json={"vectors": X[:1].tolist(), "labels": [1]})
                 assert found.status_code == 200 and not any(one.done() for one in asked)
@@ -296,7 +297,7 @@ def test_files_of_the_page_are_small_and_kept(tmp_path):
         again = http.get("/", headers={"if-none-match": page.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
         parts = re.findall(r'(?:src|href)="([0-9a-f]{16}/[^"]+)"', page.text)
-        assert any(part.endswith("main.js") for part in parts) and any(part.endswith(".css") for part in parts)
+        assert any(part.endswith("app.js") for part in parts) and any(part.endswith(".css") for part in parts)
         for part in parts:
             found = http.get(part)
             assert found.status_code == 200 and "immutable" in found.headers["cache-control"]

@@ -10,7 +10,7 @@ from tests.service.running import X, Y, make, running
 from onlinehash import HROH, Collection
 from onlinehash.client import AsyncClient, Client
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.service import Limits, serve_in_thread
+from onlinehash.service import serve_in_thread
 
 pytestmark = pytest.mark.slow
 
@@ -59,26 +59,43 @@ def test_stats_tell_what_the_collection_takes(path):
         assert (stats["id_type"], stats["sequence"]) == ("str", 2)
 
 
-def test_a_client_gets_the_map_and_the_codewords(path):
+def test_a_client_gets_the_map_which_is_made_once_per_generation(path):
     make(path, 100)
-    with Collection.open(path) as collection, serve_in_thread(collection, limits=Limits(max_batch_size=150)) as url:
+    with Collection.open(path) as collection, serve_in_thread(collection) as url:
         with Client(url, retries=0) as client:
             shown, ours = client.map(limit=40), collection.map(limit=40)
             assert (shown.ids, shown.labels, shown.version) == (ours.ids, ours.labels, ours.version)
-            np.testing.assert_allclose([shown.x, shown.y], [ours.x, ours.y], atol=1e-5)
-            for theirs, own in zip(client.codewords().classes, collection.codewords().classes, strict=True):
-                assert (theirs.label, theirs.n_items) == (own.label, own.n_items)
-                assert (theirs.codeword == own.codeword).all()
-                np.testing.assert_allclose(theirs.ones, own.ones, atol=1e-3)
-            with pytest.raises(InvalidInputError, match="limit is 151, more than 150"):
-                client.map(limit=151)
-            collection.upsert(1000, X[0], 9)  # what is remembered is made again
+            np.testing.assert_allclose([shown.x, shown.y], [ours.x, ours.y], rtol=1e-5)
+            with pytest.raises(InvalidInputError, match="limit is 2001, more than 2000"):
+                client.map(limit=2001)
+            assert 1000 not in client.map(limit=150).ids
+            collection.upsert(1000, X[0], 9)
+            assert 1000 not in client.map(limit=150).ids  # it is the same until there are new codes
+            collection.refresh()
             assert 1000 in client.map(limit=150).ids
-            assert client.codewords().n_classes == 5
 
         async def ask():
             async with AsyncClient(url) as other:
-                return await other.map(limit=5), await other.codewords()
+                return await other.map(limit=5)
 
-        few, words = asyncio.run(ask())
-        assert (len(few.ids), words.n_classes) == (5, 5)
+        assert len(asyncio.run(ask()).ids) == 5
+
+
+def test_a_service_has_the_risk_at_every_coverage(path):
+    with Collection.open(path, HROH(16, n_components=32, random_state=0)) as collection:
+        with serve_in_thread(collection) as url, httpx.Client(base_url=f"{url}/api/v1") as http:
+            assert http.get("/risk_coverage").status_code == 409
+            assert not http.get("/stats").json()["decides"]
+            wrong = np.where(np.arange(200) % 10 == 0, (Y + 1) % 4, Y)
+            collection.upsert(range(200), X, wrong)
+            collection.refresh()
+            curve = http.get("/risk_coverage").json()
+            assert http.get("/stats").json()["decides"]
+        calibration = collection.encoder.calibration
+        assert (curve["n_rows"], curve["coverage"][-1]) == (200, 1.0)
+        assert curve["error"][-1] == pytest.approx(1 - calibration.correct.mean())
+        assert curve["coverage"] == sorted(curve["coverage"])
+        for max_error in (0.05, 0.1, 0.15, 0.3):
+            good = [i for i, bound in enumerate(curve["bound"]) if bound <= max_error]
+            expected = curve["threshold"][good[-1]] if good else float("inf")
+            assert calibration.threshold(max_error) == pytest.approx(expected)

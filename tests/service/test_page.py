@@ -1,8 +1,10 @@
 """The page, in a real browser: the shell, Search, Browse and the page of an item."""
 
+import csv
 import re
 import signal
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -128,7 +130,7 @@ def number(page, selector):
     return int(page.inner_text(selector).replace("\u202f", ""))
 
 
-def test_an_example_shows_its_neighbours_and_their_bits(visit, shelf):
+def test_an_example_shows_its_neighbours_and_on_demand_their_bits(visit, shelf):
     page = visit(shelf, "#/in/photos/search")
     expect(hits(page)).to_have_count(10)  # of the first example
     assert page.locator(".examples img").count() == page.locator(".examples [role=option]").count() == 20
@@ -137,16 +139,18 @@ def test_an_example_shows_its_neighbours_and_their_bits(visit, shelf):
     expect(tile).to_have_attribute("aria-selected", "true")
     label = tile.get_attribute("aria-label").split()[-1]
     expect(page.locator(".results .sentence")).to_contain_text(f"have the label of the query, {label}.")
-    assert page.locator(".query .bit").count() == 12
+    assert page.locator(".bit:visible").count() == 0
+    page.get_by_label("Show as").select_option("rows with bits")
+    expect(page.locator(".query svg .bit")).to_have_count(12)
     distances = []
     for row in page.locator(".hits li").all():
         assert row.locator("img").count() == 1
         distances.append(int(row.locator(".distance b").inner_text()))
         assert row.locator("circle.other").count() == distances[-1]
-    assert max(distances) > 0
+    assert sorted(distances) == distances
     other = str((int(label) + 1) % 4)
-    page.get_by_label("Label", exact=True).fill(other)
-    page.get_by_label("Filter").fill("price >= 3 and price < 40")
+    filter_by(page, "Label", other)
+    filter_by(page, "Filter", "price >= 3 and price < 40")
     page.get_by_label("Neighbours", exact=True).select_option("5")
     page.get_by_label("Compare").select_option("asymmetric")
     expect(page.locator(".results .sentence")).to_contain_text("0 of ")
@@ -158,11 +162,39 @@ def test_an_example_shows_its_neighbours_and_their_bits(visit, shelf):
     page.reload()  # the address has it all
     expect(page.locator(".hit-tile")).to_have_count(n_tiles)
     assert page.url == address and "label=" in address
-    page.get_by_label("Filter").fill("price")
+    expect(page.locator(".chip")).to_have_count(2)
+    page.get_by_role("button", name=f"Remove the filter label {other}").click()
+    expect(page.locator(".chip")).to_have_count(1)
+    expect(page.locator(".results .sentence")).not_to_contain_text("0 of ")
+    page.get_by_label("Filter", exact=True).fill("price")
     page.keyboard.press("Enter")
     expect(page.locator("#problem")).to_contain_text("is no condition")
     page.click("#dismiss")
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def filter_by(page, name, value):
+    page.get_by_label(name, exact=True).fill(value)
+    page.keyboard.press("Enter")
+    expect(page.locator(".chip", has_text=value)).to_be_visible()
+
+
+def test_what_the_learned_ranking_changed_is_visible_and_saved(visit, shelf):
+    page = visit(shelf, "#/in/texts/search?text=plums+and+pears&k=5")
+    expect(hits(page)).to_have_count(5)
+    expect(page.locator(".decided")).to_contain_text(re.compile("Classified (as fruit|left to a person)"))
+    found = [row.locator(".found").inner_text() for row in hits(page).all()]
+    assert set(found) <= {"found by class", "found by vector"}
+    vectors = shelf.texts.search(["plums and pears"], 5, rescore="cosine").ids[0]
+    shown = [int(row.locator("a.clamp").get_attribute("href").split("/")[-1]) for row in hits(page).all()]
+    assert found == ["found by vector" if id in vectors else "found by class" for id in shown]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    with Path(download.value.path()).open(encoding="utf-8", newline="") as file:
+        rows_saved = list(csv.DictReader(file))
+    assert [int(row["id"]) for row in rows_saved] == shown
+    assert [f"found by {row['found_by']}" for row in rows_saved] == found
+    assert rows_saved[0]["document"] == shelf.texts[shown[0]].payload["document"]
 
 
 def test_queries_are_ids_vectors_files_and_texts(visit, shelf, tmp_path):
@@ -212,17 +244,21 @@ def test_browsing_passes_every_item_once_and_holds_few(visit, shelf):
     page.get_by_label("Go to id").fill("500")
     page.keyboard.press("Enter")
     expect(rows(page).first.locator("th")).to_have_text("500")
-    page.get_by_label("Label", exact=True).fill("2")
+    filter_by(page, "Label", "2")
     page.get_by_label("Order").select_option("arrival-")
     of_two = [item.id for item in shelf.many.items(labels=2, order="arrival", descending=True)]
     expect(page.locator(".browse .sentence")).to_have_text(f"{len(of_two)} items of 730.")
     assert ids(page)[:100] == [str(id) for id in of_two[:100]]
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as CSV").click()
+    with Path(download.value.path()).open(encoding="utf-8", newline="") as file:
+        assert [int(row["id"]) for row in csv.DictReader(file)] == of_two
 
 
 def test_an_item_is_shown_in_full_and_changed(visit, shelf):
     page = visit(shelf, "#/in/photos/items")
     expect(page.locator("thead th")).to_have_text(["id", "label", "image", "title", "text", "price", "seen"])
-    page.get_by_label("Filter").fill("price = 2")
+    page.get_by_label("Filter", exact=True).fill("price = 2")
     page.keyboard.press("Enter")
     expect(rows(page)).to_have_count(1)
     rows(page).first.locator("th a").click()
@@ -286,8 +322,7 @@ def test_integers_beyond_the_numbers_of_browsers_are_exact(visit, shelf):
         )
     expect(rows(page)).to_have_count(len(LARGE))
     assert ids(page) == [str(id) for id in sorted(LARGE)]
-    page.get_by_label("Label", exact=True).fill(str((1 << 60) + 1))
-    page.keyboard.press("Enter")
+    filter_by(page, "Label", str((1 << 60) + 1))
     expect(rows(page)).to_have_count(len(LARGE) // 2)
     page.goto(f"{shelf.url}/#/in/large/search?id={(1 << 62) + 1}")
     expect(page.locator(".query b")).to_have_text(f"item {(1 << 62) + 1}")
@@ -336,6 +371,9 @@ def test_a_key_is_kept_nowhere_and_opens_files_of_pictures_and_a_search_by_image
             names, documents=[*map(Image.open, files)], labels=names, payload=[{"file": file.name} for file in files]
         )
         page = visit(SimpleNamespace(url=url))
+        page.keyboard.press("Escape")
+        expect(page.locator("#problem")).to_contain_text("This server requires an API key.")
+        page.get_by_role("button", name="Enter a key").click()
         page.fill("#api-key", "not-the-key-that-was-made")
         page.keyboard.press("Enter")
         expect(page.locator("#key-says")).to_contain_text("does not accept this key")
@@ -354,6 +392,23 @@ def test_a_key_is_kept_nowhere_and_opens_files_of_pictures_and_a_search_by_image
         assert all("401" in text for text in visit.said)
         page.close()
         visit.said.clear()
+
+
+def test_a_read_key_sees_what_it_may_do(visit, path):
+    keys = ApiKeys.of(read=["a-key-that-only-reads"], write=[KEY])
+    with (
+        Collection.open(path, HROH(16, n_components=32, random_state=0)) as collection,
+        serve_in_thread(collection, keys=keys) as url,
+    ):
+        collection.upsert(range(100), X[:100], Y[:100])
+        for key, n_buttons in (("a-key-that-only-reads", 0), (KEY, 1)):
+            page = visit(SimpleNamespace(url=url), "#/items/3")
+            page.fill("#api-key", key)
+            page.keyboard.press("Enter")
+            expect(page.locator("#code-title")).to_be_visible()
+            for name in ("Save labels", "Delete"):
+                expect(page.get_by_role("button", name=name, exact=True)).to_have_count(n_buttons)
+        visit.said.clear()  # without a key, the first answer is 401
 
 
 def mean_colour(images):
@@ -410,7 +465,7 @@ def test_everything_fits_and_nothing_moves(visit, shelf, viewport):
     expect(hits(page)).to_have_count(10)
     assert page.evaluate("window.shifted") < 0.1
     moving = "[...document.querySelectorAll('*')].filter((e) => getComputedStyle(e).animationName !== 'none').length"
-    places = {"search?as=tiles": ".hit-tile", "items": ".browse tbody th", "items/1": ".item .hit .strip"}
+    places = {"search?as=tiles": ".hit-tile", "items": ".browse tbody th", "items/1": ".item .strip"}
     for place, shown in places.items():
         page.evaluate("(hash) => { location.hash = hash; }", f"#/in/photos/{place}")
         expect(page.locator(shown).last).to_be_visible()

@@ -4,15 +4,13 @@ import json
 import threading
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet
 import pytest
 from tests.servers import wait_until
 from tests.streams.messages import VECTORS, item
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection import export_items
-from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, OnlineHashError, StorageError
+from onlinehash.exceptions import DataNotFoundError, InvalidInputError, OnlineHashError, StorageError
 from onlinehash.streams import Consumer, SourceError, open_source
 
 
@@ -124,81 +122,13 @@ def test_a_last_line_that_is_refused_is_not_read_again(tmp_path, collection):
     assert run(path, collection).received == 0
 
 
-# ---------------------------------------------------------------------- Parquet
-
-
-def table(ids, label=0, **columns):
-    vectors = [VECTORS[id % 64] for id in ids]
-    return pyarrow.table({"id": list(ids), "vectors": vectors, "label": [label] * len(ids), **columns})
-
-
-def test_a_folder_is_read_in_order_of_name_and_once(tmp_path, collection):
-    pyarrow.parquet.write_table(table(range(10, 30)), tmp_path / "b.parquet", row_group_size=8)
-    pyarrow.parquet.write_table(table(range(15)), tmp_path / "a.parquet")
-    (tmp_path / "notes.txt").write_text("no table")
-    assert run(tmp_path, collection).stored == 35
-    assert len(collection) == 30
-    assert run(tmp_path, collection).received == 0
-    pyarrow.parquet.write_table(table([5, 77]), tmp_path / "0.parquet")  # a new name counts wherever it stands
-    assert run(tmp_path, collection).stored == 2
-    assert collection.hasher.n_samples_seen_ == 37
-
-
-@pytest.mark.parametrize("row_group_size", [3, 8, 100])
-def test_a_table_that_was_cut_off_goes_on_where_it_stopped(tmp_path, collection, monkeypatch, row_group_size):
-    pyarrow.parquet.write_table(table(range(60)), tmp_path / "a.parquet", row_group_size=row_group_size)
-    with monkeypatch.context() as patch:
-        break_off(patch, 3)
-        with pytest.raises(StorageError):
-            run(tmp_path / "a.parquet", collection)
-    done = len(collection)
-    assert 0 < done < 60
-    assert run(tmp_path / "a.parquet", collection).stored == 60 - done
-    assert list(collection) == list(range(60))
-    assert collection.hasher.n_samples_seen_ == 60
-
-
-def test_a_table_that_changed_is_refused(tmp_path, collection):
-    pyarrow.parquet.write_table(table(range(5)), tmp_path / "a.parquet")
-    run(tmp_path, collection)
-    pyarrow.parquet.write_table(table(range(6)), tmp_path / "a.parquet")
-    with pytest.raises(SourceError, match=r"a.parquet has changed: 5 rows of the one before"):
-        run(tmp_path, collection)
-
-
-def test_rows_that_cannot_be_applied_go_to_a_file(tmp_path, collection):
-    vectors = [VECTORS[0], None, VECTORS[1][:3], np.full(16, np.nan, np.float32), VECTORS[2], None]
-    deleted = [False] * 5 + [True]
-    pyarrow.parquet.write_table(
-        pyarrow.table({"id": [0, 1, 2, 3, 4, 0], "vectors": vectors, "deleted": deleted}), tmp_path / "a.parquet"
-    )
-    stats = run(tmp_path, collection)
-    assert (stats.stored, stats.deleted, stats.dead_letters, list(collection)) == (2, 1, 3, [4])
-    letters = [json.loads(line) for line in (tmp_path / "a.parquet.dead.jsonl").read_text().splitlines()]
-    assert sorted(letter["id"] for letter in letters) == [1, 2, 3]
-    assert letters[0]["content"]["id"] == letters[0]["id"]
-
-
 def test_what_a_collection_exports_is_a_source_for_another(tmp_path, collection):
     collection.upsert(["a", "b", "c"], VECTORS[:3], [[1, 2], 3, None], [{"t": 1}, None, "text"])
-    for name in ("items.parquet", "items.jsonl"):
-        export_items(collection, tmp_path / name)
-        with Collection.open(tmp_path / f"{name}.oh", "hcoh") as other:
-            assert run(tmp_path / name, other).stored == 3
-            same = [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in other.items()]
-        assert same == [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in collection.items()]
-
-
-def test_a_folder_is_followed(tmp_path, collection):
-    with open_source(tmp_path) as source:
-        consumer = Consumer(source, collection)
-        following = threading.Thread(target=lambda: consumer.run(follow=True))
-        following.start()
-        pyarrow.parquet.write_table(table(range(5)), tmp_path / "aside")
-        (tmp_path / "aside").rename(tmp_path / "a.parquet")
-        wait_until(lambda: len(collection) == 5)
-        consumer.stop()
-        following.join()
+    export_items(collection, tmp_path / "items.jsonl")
+    with Collection.open(tmp_path / "other.oh", "hcoh") as other:
+        assert run(tmp_path / "items.jsonl", other).stored == 3
+        same = [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in other.items()]
+    assert same == [(one.id, one.labels, one.payload, one.vectors.tolist()) for one in collection.items()]
 
 
 # ---------------------------------------------------------------------- what is no source
@@ -227,16 +157,10 @@ def test_places_that_are_none_are_refused(place, error, said):
     assert "secret" not in str(raised.value)
 
 
-def test_files_of_other_kinds_are_refused(tmp_path, collection):
+def test_files_of_other_kinds_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(InvalidInputError, match=r"a\.txt is nothing that items come from"):
         open_source(tmp_path / "a.txt")
-    (tmp_path / "a.parquet").write_text("a")
-    with pytest.raises(FileFormatError, match="not a Parquet file"):
-        run(tmp_path / "a.parquet", collection)
-    pyarrow.parquet.write_table(pyarrow.table({"sku": [1], "vectors": [[0.5]]}), tmp_path / "a.parquet")
-    with pytest.raises(FileFormatError, match="has no column 'id', but sku, vector"):
-        run(tmp_path / "a.parquet", collection)
 
 
 # ---------------------------------------------------------------------- documents
@@ -249,18 +173,13 @@ TICKETS = [
 ]
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
-def test_documents_are_embedded_and_found(tmp_path, ending):
+def test_documents_are_embedded_and_found(tmp_path):
     entries = [{"id": i, "document": text, "label": label} for i, (text, label) in enumerate(TICKETS)]
-    path = tmp_path / f"tickets{ending}"
-    if ending == ".jsonl":
-        write(path, [*entries, {"id": 2, "deleted": True}, {"id": 9, "document": 17}, {"id": 8}])
-    else:
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(entries), path)
+    path = tmp_path / "tickets.jsonl"
+    write(path, [*entries, {"id": 2, "deleted": True}, {"id": 9, "document": 17}, {"id": 8}])
     with Collection.open(tmp_path / "tickets.oh", HCOH(8, random_state=0), embed="char_ngrams:64") as tickets:
         stats = run(path, tickets)
-        assert stats.stored == 4
-        assert (stats.deleted, stats.dead_letters) == ((1, 2) if ending == ".jsonl" else (0, 0))
+        assert (stats.stored, stats.deleted, stats.dead_letters) == (4, 1, 2)
         assert run(path, tickets).received == 0
         assert tickets[3].payload == {"document": "17"}
         assert tickets.search("my lost card", 1).ids[0] in (0, 1)

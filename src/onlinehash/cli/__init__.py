@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from onlinehash import __version__
-from onlinehash.cli import collection, decisions, experiments, ingest, models, search, serve
+from onlinehash.cli import collection, decisions, evaluate, experiments, ingest, models, serve
 from onlinehash.cli import compile as compile_kernels
 from onlinehash.cli._errors import keep_interrupts, message_of
 from onlinehash.cli._screen import loudness, printable
@@ -29,8 +29,7 @@ _COMMANDS: dict[str, Any] = {  # in the order of the help
     "learn": models.learn,
     "encode": models.encode,
     "onnx": models.onnx,
-    "search": search.search,
-    "evaluate": search.evaluate,
+    "evaluate": evaluate.evaluate,
     "classify": decisions.classify,
     "suspects": decisions.suspects,
     "review": decisions.review,
@@ -70,7 +69,7 @@ class _Command(TyperCommand):
             yield
             return
         except (typer.Exit, typer.Abort, _UsageError, BrokenPipeError):
-            raise  # the last is a closed pipe, as in `onlinehash search ... | head`
+            raise  # the last is a closed pipe, as in `onlinehash collection items ... | head`
         except KeyboardInterrupt:
             message, code = "interrupted.", 130
         except Exception as error:

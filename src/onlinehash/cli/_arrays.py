@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +15,10 @@ from onlinehash.cli._files import check_inputs, refuse_other_kinds
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import FileFormatError, InvalidCodesError, InvalidFeaturesError
+from onlinehash.exceptions import FileFormatError, InvalidCodesError, located
 from onlinehash.tables import Chunk, Columns
 from onlinehash.tables.columns import concatenate
 from onlinehash.types import Codes
-
-
-class Items(NamedTuple):
-    """Codes of items, and their vectors, ids and labels where there are any."""
-
-    codes: Codes
-    X: NDArray[Any] | None
-    ids: list[Any] | None
-    labels: Any
 
 
 def check_rows(*paths: Path | None) -> None:
@@ -58,16 +48,6 @@ def read_rows(path: Path, columns: Columns) -> Chunk:
     return concatenate(list(read_chunks(path, columns))).typed()
 
 
-@contextmanager
-def named(path: Path | str, n_before: int = 0) -> Iterator[None]:
-    """Put the name of the file into an error about vectors; ``n_before`` rows precede them."""
-    try:
-        yield
-    except InvalidFeaturesError as error:
-        where = f"{path}, counted from row {n_before}" if n_before else str(path)
-        raise InvalidFeaturesError(f"{where}: {error}") from error
-
-
 def read_encoder(path: Path) -> Encoder:
     """Read an encoder, or that of a saved hasher."""
     check_inputs(path)
@@ -79,14 +59,14 @@ def read_encoder(path: Path) -> Encoder:
     return load_encoder(path)
 
 
-def read_items(path: Path, encoder: Encoder | None, columns: Columns) -> Items:
-    """Read packed codes; or vectors, if they are as wide as the encoder takes, which are encoded."""
+def read_codes(path: Path, encoder: Encoder | None, columns: Columns) -> tuple[Codes, Any]:
+    """Return packed codes, or those of vectors that are as wide as the encoder takes; and the labels of the file."""
     rows = read_rows(path, columns)
     X = rows.vectors
     if encoder is None or X.shape[1:] == (code_width(encoder.n_bits),) != (encoder.n_features,):
-        return Items(_as_codes(X, path), None, rows.ids, rows.labels)
-    with named(path):
-        return Items(encoder.encode(X), X, rows.ids, rows.labels)
+        return _as_codes(X, path), rows.labels
+    with located(path):
+        return encoder.encode(X), rows.labels
 
 
 def _as_codes(array: NDArray[Any], path: Path) -> Codes:

@@ -20,8 +20,8 @@ TARGET = "A file, as in items.oh; or a database and a name, as in postgresql://u
 _STORES = ("postgresql:", "postgres:")
 _USES = {
     "collection": "onlinehash collection search {0} ..., or onlinehash collection export {0} codes.npz --codes",
-    "hasher": "onlinehash encode {0} ..., or onlinehash search ITEMS QUERIES --model {0}",
-    "encoder": "onlinehash encode {0} ..., or onlinehash search ITEMS QUERIES --model {0}",
+    "hasher": "onlinehash encode {0} ...",
+    "encoder": "onlinehash encode {0} ...",
     "index": "onlinehash.FlatIndex.load, from Python",
 }
 

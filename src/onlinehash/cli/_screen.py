@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -81,13 +81,6 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         cells = [["  ".join(map(str.ljust, row, widths)).rstrip()] for row in cells]
     for row in cells:
         typer.echo("\t".join(row))
-
-
-def print_by_query(
-    columns: Sequence[str], found: Sequence[Any], rows_of: Callable[[Any], Iterable[Sequence[object]]]
-) -> None:
-    """Print the rows of what was found for every query."""
-    print_rows(("query", *columns), [(query, *row) for query, some in enumerate(found) for row in rows_of(some)])
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from onlinehash.cli._files import (
     refuse_other_kinds,
     warn_unless_searchable,
 )
-from onlinehash.cli._screen import note, number, print_by_query, print_json, print_rows, printable, progress_bar
+from onlinehash.cli._screen import note, number, print_json, print_rows, printable, progress_bar
 from onlinehash.exceptions import counted
 from onlinehash.types import SearchResult
 
@@ -75,7 +75,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import check_rows, named, read_rows
+    from onlinehash.cli._arrays import check_rows, read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -93,12 +93,11 @@ def search(
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
         labels = options.typed(label, collection.label_type) if label else None
         filters: dict[str, Any] = {"labels": labels, "where": where}
-        with named(queries or "--by-id"):
-            if radius is not None:
-                found = list(collection.range_search(X, radius, **filters))
-            else:
-                ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
-                found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
+        if radius is not None:
+            found = list(collection.range_search(X, radius, **filters))
+        else:
+            ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
+            found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
         _show(collection, found, as_json=as_json)
 
 
@@ -257,18 +256,17 @@ def export(
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
-    def rows_of(some: SearchResult) -> list[tuple[object, ...]]:
-        labels = (item.labels for item in collection.get(some.ids))
-        texts = ["-" if label is None else json.dumps(label, ensure_ascii=False) for label in labels]
-        return list(zip(some.ids, map(number, some.distances), texts, strict=True))
-
-    if not as_json:
-        print_by_query(("id", "distance", "labels"), found, rows_of)
-        return
+    rows: list[tuple[object, ...]] = []
     for query, some in enumerate(found):
         items = collection.get(some.ids)
-        about = {"labels": [item.labels for item in items], "payload": [item.payload for item in items]}
-        print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
+        labels = [item.labels for item in items]
+        if as_json:
+            about = {"labels": labels, "payload": [item.payload for item in items]}
+            print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
+        for id, distance, label in zip(some.ids, some.distances, labels, strict=True):
+            rows.append((query, id, number(distance), "-" if label is None else json.dumps(label, ensure_ascii=False)))
+    if not as_json:
+        print_rows(("query", "id", "distance", "labels"), rows)
 
 
 def check(

@@ -44,7 +44,7 @@ def classify(
     The label of such a row is empty. A row that is not 'known' resembles nothing that was learned. Rows without ids
     are numbered from 0 on.
     """
-    from onlinehash.cli._arrays import check_rows, named, read_rows
+    from onlinehash.cli._arrays import check_rows, read_rows
 
     check_rows(rows)
     if out is not None:
@@ -53,8 +53,7 @@ def classify(
         given = read_rows(rows, options.columns(vectors, ignore, header, id=id, documents=documents))
         asked: Any = given.vectors if given.documents is None else given.documents
         shares: Any = {"max_error": max_error, "unknown_share": unknown_share}
-        with named(rows):
-            decisions: Any = collection.classify(asked, **shares, n_neighbours=0)
+        decisions: Any = collection.classify(asked, **shares, n_neighbours=0)
     ids = range(len(decisions)) if given.ids is None else given.ids
     table = [
         {"id": id, "label": one.label, "score": one.score, "known": one.known, "alternatives": one.alternatives}

@@ -87,8 +87,8 @@ def ingest(
     A .csv file has a header; with --no-header, its columns are called 1, 2, 3 and so on. For an .npy file of vectors
     the other columns are files: by default X.ids.npy and X.labels.npy beside X.npy.
 
-    Messages of a stream, rows of a folder, and lines of a .jsonl file with --follow or --once are applied exactly once,
-    even if the command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
+    Messages of a stream, and lines of a .jsonl file with --follow or --once, are applied exactly once, even if the
+    command is killed and run again. Ctrl-C or SIGTERM finish the current batch.
     """
     from onlinehash.collection.transfer import import_chunks
     from onlinehash.embedders import default_embedder
@@ -97,7 +97,7 @@ def ingest(
     from onlinehash.tables import layout as layout_of
 
     is_folder = Path(source).is_dir()
-    is_stream = "://" in source or is_folder or (follow is not None and source.lower().endswith(".jsonl"))
+    is_stream = "://" in source or (follow is not None and source.lower().endswith(".jsonl"))
     is_csv = source.lower().endswith(".csv")
     for_columns = {"--id": id, "--vectors": vectors, "--labels": labels, "--payload": payload, "--ignore": ignore}
     for_columns["--documents"] = documents
@@ -105,9 +105,10 @@ def ingest(
     if is_stream:
         _refuse(for_columns | for_csv | {"--first-id": first_id}, "a file; the fields of messages have fixed names.")
     else:
-        _refuse({"--follow" if follow else "--once": follow}, "a stream, a folder or a .jsonl file.")
+        _refuse({"--follow" if follow else "--once": follow}, "a stream or a .jsonl file.")
         _refuse({} if is_csv else for_csv, "a .csv file.")
-    if is_folder and not follow and next(Path(source).glob("*.parquet"), None) is None:
+    files = sorted(Path(source).glob("*.parquet")) if is_folder else [Path(source)]
+    if not files:
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
     payloads = payload[0] if payload and len(payload) == 1 else payload or None
@@ -122,24 +123,27 @@ def ingest(
     with ExitStack() as stack:
         if is_stream:
             stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
+            collection.measure_quality()
             consumer = Consumer(stream, collection, batch_size=batch)
             with _stop_on_signals(consumer) as stopped, _reports() as report:
                 done = f"{_summary(consumer.run(follow=follow, progress=report))}."
         else:
-            file = Path(source)
-            check_inputs(file)
-            refuse_other_kinds(file)
-            layout = layout_of(file, columns)
-            next(read(file, columns, batch_size=1), None)  # an error before a collection is created
+            for file in files:  # an error before a collection is created
+                check_inputs(file)
+                refuse_other_kinds(file)
+                next(read(file, columns, batch_size=1), None)
             collection = stack.enter_context(opening())
-            if layout is not None:
-                note(f"{source}: {layout}")
+            collection.measure_quality()  # the console shows it
             n_items = n_labelled = 0
-            with progress_bar("Adding" if documents is None else "Embedding") as progress:
-                for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
-                    n_items += len(chunk)
-                    n_labelled += chunk.n_labelled
-                    progress(chunk.done, chunk.total)
+            for file in files:
+                layout = layout_of(file, columns)
+                if layout is not None:
+                    note(f"{file}: {layout}")
+                with progress_bar("Adding" if documents is None else "Embedding") as progress:
+                    for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
+                        n_items += len(chunk)
+                        n_labelled += chunk.n_labelled
+                        progress(chunk.done, chunk.total)
             what, how = ("item", "") if documents is None else ("document", f", embedded with {collection.embedder}")
             done = f"Added {counted(n_items, what)}{how}, {n_labelled} with labels;"
         note(f"{done} {into} holds {len(collection)}.")

@@ -13,7 +13,7 @@ from onlinehash._internal.files import kind_of, whole_file
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_inputs, check_output, refuse_other_kinds
 from onlinehash.cli._screen import note, warn
-from onlinehash.exceptions import InvalidLabelsError, NotLearnedError, counted
+from onlinehash.exceptions import InvalidLabelsError, NotLearnedError, counted, located
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Split
@@ -79,7 +79,7 @@ def learn(
 
 def _learn_file(hasher: OnlineHasher, source: Path, columns: Columns) -> int:
     """Learn from the rows of a file, and return their number."""
-    from onlinehash.cli._arrays import named, read_chunks
+    from onlinehash.cli._arrays import read_chunks
 
     unlabelled = InvalidLabelsError(
         f"{source} comes without labels, and {hasher.name} learns from them. Name their column, or for .npy their "
@@ -93,7 +93,7 @@ def _learn_file(hasher: OnlineHasher, source: Path, columns: Columns) -> int:
             label_type = "int" if any(isinstance(label, int) for label in rows.labels or ()) else "str"
         if hasher.supervised and rows.labels is None:
             raise unlabelled
-        with named(source, n_rows):
+        with located(f"{source}, counted from row {n_rows}" if n_rows else source):
             hasher.partial_fit(rows.vectors, rows.labels)
         n_rows, n_labelled = n_rows + len(rows), n_labelled + rows.n_labelled
     if hasher.supervised and not n_labelled:
@@ -128,7 +128,7 @@ def encode(
 
     Bit k of a code is bit k % 8 of byte k // 8.
     """
-    from onlinehash.cli._arrays import check_rows, named, read_chunks, read_encoder
+    from onlinehash.cli._arrays import check_rows, read_chunks, read_encoder
 
     check_output(out, ".npy", ".npz", ".csv")
     check_inputs(model)
@@ -136,7 +136,8 @@ def encode(
     encoder = read_encoder(model)
     parts: list[Any] = []
     for chunk in read_chunks(source, options.columns(vectors, ignore, header), "Encoding"):
-        with named(source, chunk.done - len(chunk)):
+        n_before = sum(map(len, parts))
+        with located(f"{source}, counted from row {n_before}" if n_before else source):
             parts.append(encoder.encode(chunk.vectors))
     codes = np.concatenate(parts)
     with whole_file(out) as file:

@@ -101,7 +101,6 @@ class AsyncClient:
     label_counts = _awaited(Client.label_counts)
     stats = _awaited(Client.stats)
     map = _awaited(Client.map)
-    codewords = _awaited(Client.codewords)
     history = _awaited(Client.history)
     refresh = _awaited(Client.refresh)
     checkpoint = _awaited(Client.checkpoint)

@@ -18,7 +18,6 @@ from onlinehash._internal.validation import check_positive_int, records
 from onlinehash.client.transport import Transport, pause
 from onlinehash.collection import (
     CheckReport,
-    Codewords,
     Decision,
     History,
     Item,
@@ -606,18 +605,14 @@ class Client:
         """Return statistics of the collection."""
         return _read(self._http.ask("GET", "/stats"), Stats)
 
-    def map(self, limit: int = 2000) -> ItemMap:
+    def map(self, limit: int = 1500) -> ItemMap:
         """Return a random sample of the items in the plane, as :meth:`Collection.map`.
 
         Parameters
         ----------
-        limit : int, default=2000
+        limit : int, default=1500
         """
         return _read(self._http.ask("POST", "/map", {"limit": limit}), ItemMap)
-
-    def codewords(self) -> Codewords:
-        """Return the bits of the largest classes, as :meth:`Collection.codewords`."""
-        return _read(self._http.ask("GET", "/codewords"), Codewords)
 
     def history(self) -> History:
         """Return the encoders used so far, and the quality along the stream, as :meth:`Collection.history`."""

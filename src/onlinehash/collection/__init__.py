@@ -1,16 +1,14 @@
 """Collections: durable items, searchable while their hash functions change."""
 
 from onlinehash.collection.collection import Collection
-from onlinehash.collection.insight import ClassBits, Codewords, EncoderRecord, History, ItemMap, QualityRecord
+from onlinehash.collection.insight import EncoderRecord, History, ItemMap, QualityRecord
 from onlinehash.collection.maintenance import CheckReport, check_collection
 from onlinehash.collection.migration import Migration
 from onlinehash.collection.transfer import export_codes, export_items, import_items
-from onlinehash.collection.types import Decision, Item, ItemPage, ReviewItem, Stats, Suspect
+from onlinehash.collection.types import Decision, Item, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
 
 __all__ = [
     "CheckReport",
-    "ClassBits",
-    "Codewords",
     "Collection",
     "Decision",
     "EncoderRecord",
@@ -21,6 +19,7 @@ __all__ = [
     "Migration",
     "QualityRecord",
     "ReviewItem",
+    "RiskCoverage",
     "Stats",
     "Suspect",
     "check_collection",

@@ -29,7 +29,18 @@ from onlinehash.collection.migration import Migration, Pairs
 from onlinehash.collection.searcher import OutOfStep, Searcher
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import AppliedRequest, Changes, CodeColumns, ItemColumns, SqlStore
-from onlinehash.collection.types import Batch, Decision, Id, Item, ItemPage, Label, ReviewItem, Stats, Suspect
+from onlinehash.collection.types import (
+    Batch,
+    Decision,
+    Id,
+    Item,
+    ItemPage,
+    Label,
+    ReviewItem,
+    RiskCoverage,
+    Stats,
+    Suspect,
+)
 from onlinehash.embedders import as_embedder
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -1361,8 +1372,8 @@ class Collection:
         n : int, default=100
             At most this many.
         by : "uncertain", "unknown" or "diverse", default="uncertain"
-            The items whose most probable label is least probable; those that resemble least what was learned; or, of
-            the 3 n least certain, items that are far from each other.
+            The items whose most probable label is least probable; those that resemble least what was learned, in groups
+            of items that resemble each other; or, of the 3 n least certain, items that are far from each other.
         progress : callable, optional
             As for :meth:`suspects`.
 
@@ -1381,6 +1392,24 @@ class Collection:
         """
         self._catch_up()
         return decisions.choose_review(self, n, by, progress)
+
+    def risk_coverage(self) -> RiskCoverage:
+        """Return the share of rows that :meth:`classify` would give a label, and the error among these, by threshold.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import onlinehash as oh
+        >>> X, y = oh.load_dataset("digits").split().stream
+        >>> hasher = oh.HROH(64, n_components=256, random_state=0)
+        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
+        ...     digits.upsert(range(1000), X[:1000], y[:1000])
+        ...     curve = digits.risk_coverage()
+        >>> curve.n_rows, curve.coverage[-1], curve.error[-1] < 0.05
+        (1000, 1.0, True)
+        """
+        self._catch_up()
+        return decisions.risk_coverage(self)
 
     # ------------------------------------------------------------------ insight
 
@@ -1409,14 +1438,15 @@ class Collection:
         self._catch_up()
         return insight.read_history(self._settings)
 
-    def map(self, limit: int = 2000) -> insight.ItemMap:
-        """Return a random sample of the items in the plane: two principal components of what the encoder makes of them.
+    def map(self, limit: int = 1500) -> insight.ItemMap:
+        """Return a random sample of the items in the plane, where those that the encoder holds for similar are close.
 
-        That is the scores of the classes where the encoder has them, else the real values whose signs are the bits.
+        It is made by t-SNE of the scores of the classes where the encoder has them, else of the real values whose signs
+        are the bits. That takes seconds: some 5 for 1500 items on one core.
 
         Parameters
         ----------
-        limit : int, default=2000
+        limit : int, default=1500
             Items at most.
 
         Examples
@@ -1427,30 +1457,12 @@ class Collection:
         >>> hasher = oh.HROH(n_components=128, random_state=0)
         >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", hasher) as digits:
         ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     shown = digits.map(limit=300)
-        >>> len(shown.ids), shown.x.shape, 0 < shown.explained[1] <= shown.explained[0] < 1
-        (300, (300,), True)
-        """
-        return insight.item_map(self, limit)
-
-    def codewords(self) -> insight.Codewords:
-        """Return the codewords of the largest classes, at most 256, beside the bits that their items have.
-
-        The bits are those of a random sample of at most 50 000 items.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> import onlinehash as oh
-        >>> X, y = oh.load_dataset("digits").split().stream
-        >>> with TemporaryDirectory() as folder, oh.Collection.open(f"{folder}/digits.oh", oh.HCOH(16)) as digits:
-        ...     digits.upsert(range(1000), X[:1000], y[:1000])
-        ...     words = digits.codewords()
-        >>> words.n_classes, words.n_class_bits, words.classes[0].codeword.shape, words.classes[0].ones.shape
-        (10, 16, (2,), (16,))
+        ...     shown = digits.map(limit=200)
+        >>> len(shown.ids), shown.x.shape, len(shown.suspects) < 20
+        (200, (200,), True)
         """
         self._catch_up()
-        return insight.class_bits(self.label_counts(), self._searcher, self.hasher, self._settings["n_bits"])
+        return insight.item_map(self, limit)
 
     def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16, max_error: float = 0.02) -> None:
         """Search for new items that have labels, and classify them, before they are stored and learned from.

@@ -16,7 +16,7 @@ from onlinehash.collection.inputs import label_set, labels_of
 from onlinehash.collection.learner import targets_of
 from onlinehash.collection.searcher import MAX_SCORES, drawn
 from onlinehash.collection.stores.sql import Seqs
-from onlinehash.collection.types import Decision, Id, Label, ReviewItem, Suspect
+from onlinehash.collection.types import Decision, Id, Label, ReviewItem, RiskCoverage, Suspect
 from onlinehash.encoders import Calibration, Encoder
 from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import InvalidInputError, NotLearnedError
@@ -36,6 +36,9 @@ _MAX_HELD_OUT_ROWS = 20_000  # of the classes that are held out
 _MIN_CLASSES = 3  # so that two are left in a trial
 _N_TRIALS = 4  # of the same number of classes each
 _NEIGHBOURS_PER_WANTED = 5  # that are found, since some have another label
+_POINTS_OF_CURVE = 256
+_OF_ONE_LABEL = 0.7  # weight of the cosines of items of one label, against those of two
+_MAX_GROUPED = 2000  # items; others stay alone
 _POOL_PER_CHOSEN = 3  # "diverse" chooses among so many times the items wanted
 
 
@@ -123,6 +126,25 @@ def _hasher_of(collection: Collection) -> HROH:
     return hasher
 
 
+def risk_coverage(collection: Collection) -> RiskCoverage:
+    """Return what share of rows gets a label, and what share of these labels is wrong, by threshold."""
+    encoder = scoring_encoder(collection)
+    values, correct = encoder.calibration.probabilities, encoder.calibration.correct
+    order = np.argsort(-values, kind="stable")
+    n_named, n_wrong = np.arange(1, len(order) + 1), np.cumsum(~correct[order])
+    last_of_equal = np.flatnonzero(np.append(np.diff(values[order]) < 0.0, True)[: len(order)])
+    spaced = np.linspace(0, len(last_of_equal) - 1, min(_POINTS_OF_CURVE, len(last_of_equal))).round().astype(int)
+    some = last_of_equal[np.unique(spaced)]
+    return RiskCoverage(
+        encoder.version,
+        len(order),
+        values[order][some].tolist(),
+        (n_named[some] / max(1, len(order))).tolist(),
+        (n_wrong[some] / n_named[some]).tolist(),
+        ((n_wrong[some] + 1) / (n_named[some] + 1)).tolist(),
+    )
+
+
 # ---------------------------------------------------------------------- decisions
 
 
@@ -193,26 +215,37 @@ def _nearest(
 def find_suspects(collection: Collection, n: int, labels: Any, progress: Progress) -> list[Suspect]:
     """Return the items whose labels the other items contradict most."""
     check_positive_int("n", n)
-    encoder, found = scoring_encoder(collection), list[Suspect]()
+    scoring_encoder(collection)
+    found = list[Suspect]()
     with collection._searcher.reading():
         catalogue = collection._searcher.catalogue
         seqs = catalogue.with_labels() if labels is None else catalogue.having(labels)
     hasher = _hasher_of(collection)
-    classes = tuple(hasher.snapshot().classes or ())  # of all that was learned
-    encoder = replace(encoder, classes=classes)
+    learned = hasher.snapshot()
     for ids, vectors, texts in read_rows(collection, seqs, progress=progress):
-        scores, own = _without_themselves(hasher, encoder, vectors, texts)
-        other = scores.copy()
-        for row, numbers in enumerate(own):
-            other[row, numbers] = -np.inf
-        best = other.argmax(axis=1)
-        lowest = np.array([scores[row, numbers].min() for row, numbers in enumerate(own)])
-        margins = other[np.arange(len(best)), best] - lowest
+        others, margins = contradictions(hasher, learned, vectors, texts)
         for row in np.flatnonzero(margins > 0.0).tolist():
             label: Any = labels_of(texts[row])
-            found.append(Suspect(ids[row], label, classes[best[row]], float(margins[row])))
+            found.append(Suspect(ids[row], label, others[row], float(margins[row])))
         found = sorted(found, key=lambda each: -each.margin)[:n]
     return found
+
+
+def contradictions(
+    hasher: HROH, encoder: Encoder, vectors: NDArray[np.float32], texts: Sequence[str | None]
+) -> tuple[list[Label], NDArray[Any]]:
+    """Return the best label of every labelled row besides its own, and by how much it is better, by leave one out.
+
+    The encoder is a snapshot of the hasher.
+    """
+    assert encoder.classes is not None
+    scores, own = _without_themselves(hasher, encoder, vectors, texts)
+    other = scores.copy()
+    for row, numbers in enumerate(own):
+        other[row, numbers] = -np.inf
+    best = other.argmax(axis=1)
+    lowest = np.array([scores[row, numbers].min() for row, numbers in enumerate(own)])
+    return [encoder.classes[number] for number in best], other[np.arange(len(best)), best] - lowest
 
 
 def choose_review(collection: Collection, n: int, by: str, progress: Progress) -> list[ReviewItem]:
@@ -234,18 +267,56 @@ def choose_review(collection: Collection, n: int, by: str, progress: Progress) -
         columns = ([encoder.classes[i] for i in best], score.round(6).tolist(), known.tolist())
         items += map(ReviewItem, ids, *columns)
         keys += (scores.max(axis=1) if by == "unknown" else score).tolist()
-        rows += list(vectors) if by == "diverse" else []
+        rows += list(vectors) if by != "uncertain" else []
         first = sorted(range(len(items)), key=keys.__getitem__)[:pool]
         items, keys = [items[i] for i in first], [keys[i] for i in first]
         rows = [rows[i] for i in first] if rows else []
+    if by == "unknown" and len(items) > 1:
+        groups = _groups(collection, np.array(rows))
+        return [replace(item, group=group) for item, group in zip(items, groups, strict=True)]
     if by != "diverse" or len(items) <= n:
         return items[:n]
     return [items[i] for i in _spread(np.array(rows), n)]
 
 
+def _groups(collection: Collection, vectors: NDArray[Any]) -> list[int]:
+    """Return the number of the group of every row, largest group first.
+
+    Groups are joined while the mean cosine between their rows is nearer to that of rows of one label than to that of
+    rows of two: to name a class twice is easier than to part two.
+    """
+    from sklearn.cluster import AgglomerativeClustering
+
+    rows: list[NDArray[Any]] = [np.empty((0, vectors.shape[1]))]
+    own = list[str | None]()
+    with collection._searcher.reading():
+        seqs = draw_labelled(collection)[:_ROWS_PER_READ]
+    for _, some, texts in read_rows(collection, seqs):
+        rows.append(some)
+        own += texts
+    learned, names = _unit(np.concatenate(rows)), np.array(own)
+    cosines, is_same = learned @ learned.T, names[:, None] == names
+    pairs = (
+        (cosines[is_same & ~np.eye(len(names), dtype=bool)], _OF_ONE_LABEL),
+        (cosines[~is_same], 1 - _OF_ONE_LABEL),
+    )
+    found = [(some.mean(), weight) for some, weight in pairs if len(some)] or [(0.5, 1.0)]
+    least = float(np.average([mean for mean, _ in found], weights=[weight for _, weight in found]))
+    unit = _unit(vectors[:_MAX_GROUPED])
+    model = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=1.0 - least)
+    numbers = model.fit_predict(1.0 - unit @ unit.T)
+    places = np.argsort(np.argsort(-np.bincount(numbers), kind="stable"))
+    alone = range(len(places), len(places) + len(vectors) - len(unit))
+    return [*(int(places[number]) for number in numbers), *alone]
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+
+
 def _spread(vectors: NDArray[Any], n: int) -> list[int]:
     """Return rows that are far from each other, the first one first: each is the farthest from those before."""
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit = _unit(vectors)
     chosen, nearest = [0], unit @ unit[0]
     for _ in range(n - 1):
         nearest[chosen[-1]] = np.inf

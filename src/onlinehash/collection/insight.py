@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_positive_int
-from onlinehash.codes import pack_signs, unpack_bits
-from onlinehash.collection.inputs import label_set
+from onlinehash.collection.decisions import contradictions, read_rows
+from onlinehash.collection.inputs import label_set, labels_of
 from onlinehash.collection.searcher import Searcher
 from onlinehash.collection.types import Batch, Id, Label
 from onlinehash.encoders import Encoder
 from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import OnlineHashError
-from onlinehash.hashers import OnlineHasher
+from onlinehash.hashers import HROH
 from onlinehash.metrics import Prequential
-from onlinehash.types import Codes, Features
+from onlinehash.types import Features
 
 if TYPE_CHECKING:
     from onlinehash.collection.collection import Collection
@@ -34,10 +34,8 @@ _log = logging.getLogger(__name__)
 KEPT_RECORDS = 256
 """Records of each kind that a collection keeps."""
 
-_MAX_SAMPLE = 50_000  # items whose bits are counted
-_MAX_CLASSES = 256  # the largest ones
-_MAX_SHARES = 1 << 18  # shares of ones, over all classes and bits
 _MAX_VALUES = 20_000_000  # real values that a map is made of
+_MAP_AXES, _MIN_ROWS_OF_TSNE = 50, 5
 _LEARNED_PER_RECORD, _SECONDS_PER_RECORD = 1000, 60.0  # of the quality, whichever comes first
 
 T = TypeVar("T", "EncoderRecord", "QualityRecord")
@@ -160,12 +158,12 @@ class ItemMap:
     labels : list of labels
         One label, a tuple of them, or None per item.
     x, y : ndarray of shape (n_items,)
-    explained : tuple of two floats
-        Share of the variance along each axis.
+    suspects : list of ids
+        Those of the items whose label the other items contradict.
 
     Examples
     --------
-    >>> ItemMap(None, [], [], np.empty(0), np.empty(0), (0.0, 0.0)).ids
+    >>> ItemMap(None, [], [], np.empty(0), np.empty(0), []).ids
     []
     """
 
@@ -174,134 +172,52 @@ class ItemMap:
     labels: list[Label | tuple[Label, ...] | None]
     x: NDArray[Any]
     y: NDArray[Any]
-    explained: tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class ClassBits:
-    """The bits of a class.
-
-    Parameters
-    ----------
-    label : int or str
-    n_items : int
-    codeword : ndarray of uint8 or None
-        What its codes are learned towards, packed; None if the method has no codewords.
-    ones : ndarray of shape (n_bits,)
-        Share of ones per bit, among some of its items; empty if none of them is in the sample.
-
-    Examples
-    --------
-    >>> ClassBits("cat", 2, None, np.array([0.5, 1.0])).ones.round()
-    array([0., 1.])
-    """
-
-    label: Label
-    n_items: int
-    codeword: Codes | None
-    ones: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Codewords:
-    """The bits of the largest classes.
-
-    Parameters
-    ----------
-    version : int or None
-        Version of the encoder in use; None before the first.
-    n_bits : int
-        Length of the codes.
-    n_class_bits : int
-        Length of the codewords: the first bits of a code. 0 if there are none.
-    n_classes : int
-        Number of all classes.
-    classes : list of ClassBits
-        Largest first.
-
-    Examples
-    --------
-    >>> Codewords(None, 32, 0, 0, []).classes
-    []
-    """
-
-    version: int | None
-    n_bits: int
-    n_class_bits: int
-    n_classes: int
-    classes: list[ClassBits]
+    suspects: list[Id]
 
 
 def item_map(collection: Collection, limit: int) -> ItemMap:
-    """Return a random sample of the items in the plane: two principal components of what the encoder makes of them."""
+    """Return a random sample of the items in the plane, by t-SNE of what the encoder makes of them."""
     limit, encoder = check_positive_int("limit", limit), collection.encoder
+    ids, labels, suspects = list[Id](), list[Any](), list[Id]()
     if encoder is None:
-        return ItemMap(None, [], [], np.empty(0), np.empty(0), (0.0, 0.0))
-    wanted = collection.sample(min(limit, max(2, _MAX_VALUES // encoder.weights.shape[1])))
-    ids, labels, values = list[Id](), list[Any](), list[NDArray[Any]]()
-    for start in range(0, len(wanted), 1000):
-        for item in collection.get(wanted[start : start + 1000]):
-            if len(item.vectors) == encoder.n_features:  # else the embedding model was changed meanwhile
-                ids.append(item.id)
-                labels.append(item.labels)
-                values.append(item.vectors)
+        return ItemMap(None, ids, labels, np.empty(0), np.empty(0), suspects)
+    with collection._searcher.reading():
+        seqs = collection._searcher.catalogue.sample(min(limit, max(2, _MAX_VALUES // encoder.weights.shape[1])), 0)
     describe = encoder.class_scores if encoder.classes else encoder.project
-    scores = describe(np.array(values)) if values else np.empty((0, 1))
-    points, explained = _principal(scores)
-    return ItemMap(encoder.version, ids, labels, points[:, 0], points[:, 1], explained)
+    values = list[NDArray[Any]]()
+    hasher = collection.hasher if encoder.classes else None
+    learned = hasher.snapshot() if isinstance(hasher, HROH) and hasher._can_unlearn else None
+    for some, vectors, texts in read_rows(collection, seqs):
+        if vectors.shape[1] != encoder.n_features:  # the embedding model was changed meanwhile
+            continue
+        ids += some
+        labels += map(labels_of, texts)
+        values.append(describe(vectors))
+        labelled = [row for row, text in enumerate(texts) if text is not None]
+        if isinstance(hasher, HROH) and learned is not None and labelled:
+            margins = contradictions(hasher, learned, vectors[labelled], [texts[row] for row in labelled])[1]
+            suspects += [some[row] for row, margin in zip(labelled, margins, strict=True) if margin > 0.0]
+    points = _in_the_plane(np.concatenate(values) if values else np.empty((0, 2)))
+    return ItemMap(encoder.version, ids, labels, points[:, 0], points[:, 1], suspects)
 
 
-def class_bits(counts: Mapping[Label | None, int], searcher: Searcher, hasher: OnlineHasher, n_bits: int) -> Codewords:
-    """Return the codewords of the largest classes beside the bits that a sample of their items has."""
-    with searcher.reading() as (generation, index):
-        encoder = None if generation is None else generation.encoder
-        seqs = searcher.catalogue.sample(_MAX_SAMPLE, 0)
-        labels = searcher.catalogue.labels(seqs)
-        codes = None if index is None or not len(seqs) else index.get(seqs)
-    n_bits = n_bits if encoder is None else encoder.n_bits
-    classes = {label: n_items for label, n_items in counts.items() if label is not None}
-    largest = Counter(classes).most_common(max(1, min(_MAX_CLASSES, _MAX_SHARES // n_bits)))
-    words = {} if encoder is None else _codewords(encoder, hasher)
-    shares = [np.empty(0) for _ in largest]
-    if codes is not None:
-        rows: dict[Label, list[int]] = {label: [] for label, _ in largest}
-        for row, some in enumerate(labels):
-            for label in some & rows.keys():
-                rows[label].append(row)
-        shares = [unpack_bits(codes[some], n_bits).mean(axis=0) if some else np.empty(0) for some in rows.values()]
-    return Codewords(
-        None if encoder is None else encoder.version,
-        n_bits,
-        max((len(word) for word in words.values()), default=0),
-        len(classes),
-        [
-            ClassBits(label, n_items, pack_signs(words[label][None])[0] if label in words else None, share)
-            for (label, n_items), share in zip(largest, shares, strict=True)
-        ],
-    )
-
-
-def _codewords(encoder: Encoder, hasher: OnlineHasher) -> dict[Label, NDArray[np.int8]]:
-    """Return the codewords by label, as far as it is known which is whose."""
-    labels, words = getattr(hasher, "classes_", None), encoder.codewords
-    if words is None:
-        words = getattr(hasher, "codewords_", None)
-    elif getattr(hasher, "n_unlearned_", 0):  # the encoder may lack classes in the middle
-        return {}
-    return {} if labels is None or words is None else dict(zip(labels.tolist(), words, strict=False))
-
-
-def _principal(values: NDArray[Any]) -> tuple[NDArray[np.float64], tuple[float, float]]:
-    """Return the two principal components of rows, and their shares of the variance."""
+def _in_the_plane(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return points that are near each other where rows are, in any scale."""
     from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
 
-    rows, points, shares = np.asarray(values, np.float64), np.zeros((len(values), 2)), [0.0, 0.0]
-    n_axes = min(2, *rows.shape)
-    if n_axes and np.ptp(rows, axis=0).any():
-        pca = PCA(n_axes, svd_solver="randomized", n_oversamples=6, iterated_power=12, random_state=0)
-        points[:, :n_axes] = pca.fit_transform(rows)
-        shares[:n_axes] = pca.explained_variance_ratio_.tolist()
-    return points, (shares[0], shares[1])
+    rows, points = np.asarray(values, np.float64), np.zeros((len(values), 2))
+    rows = rows / max(np.abs(rows).max(initial=0.0), 1e-300)
+    n_axes = min(_MAP_AXES, *rows.shape)
+    if len(rows) < _MIN_ROWS_OF_TSNE or not np.ptp(rows, axis=0).any():
+        n_columns = min(2, rows.shape[1])
+        points[:, :n_columns] = rows[:, :n_columns]
+        return points
+    if n_axes < rows.shape[1]:
+        rows = PCA(n_axes, svd_solver="randomized", random_state=0).fit_transform(rows)
+    perplexity = min(30.0, (len(rows) - 1) / 3.0)
+    init = "pca" if n_axes > 1 else "random"
+    return np.asarray(TSNE(perplexity=perplexity, init=init, max_iter=500, random_state=0).fit_transform(rows), float)
 
 
 class Quality:

@@ -144,6 +144,8 @@ class ReviewItem:
         Probability of that label.
     known : bool
         Whether the item resembles what was learned.
+    group : int, default=0
+        By "unknown", items that resemble each other have the same number, 0 for the largest group: name them together.
 
     Examples
     --------
@@ -155,6 +157,40 @@ class ReviewItem:
     suggested: Label
     score: float
     known: bool
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """What :meth:`Collection.classify` would do with new rows, by the least probability from which on it gives a label.
+
+    Parameters
+    ----------
+    version : int
+        Version of the encoder in use.
+    n_rows : int
+        Labelled items, scored as if they had not been learned, by which it was found.
+    threshold : list of float
+        Least probabilities, the largest first.
+    coverage : list of float
+        Share of the rows that get a label.
+    error : list of float
+        Share of these labels that is wrong.
+    bound : list of float
+        The same with one more wrong label, which has to be at most ``max_error``.
+
+    Examples
+    --------
+    >>> RiskCoverage(1000, 2, [0.9, 0.5], [0.5, 1.0], [0.0, 0.5], [0.5, 2 / 3]).coverage
+    [0.5, 1.0]
+    """
+
+    version: int
+    n_rows: int
+    threshold: list[float]
+    coverage: list[float]
+    error: list[float]
+    bound: list[float]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ EMBEDDERS = {
     "fastembed": "onlinehash.embedders.models:fastembed",
     "onnx": "onlinehash.embedders.models:onnx",
     "sentence-transformers": "onlinehash.embedders.models:sentence_transformers",
-    "torchvision": "onlinehash.embedders.models:torchvision",
     "use": "onlinehash.embedders.models:use",
     "wordllama": "onlinehash.embedders.models:wordllama",
 }
@@ -49,9 +48,8 @@ def make_embedder(name: str) -> Embedder:
     ----------
     name : str
         ``"char_ngrams"``, ``"use"`` and ``"wordllama"`` need no download. Others are a kind and a model:
-        ``"sentence-transformers:all-MiniLM-L6-v2"``,
-        ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"torchvision:resnet18"``,
-        ``"onnx:model.onnx"``. Weights are downloaded by these libraries where they are not on this machine yet.
+        ``"sentence-transformers:all-MiniLM-L6-v2"``, ``"fastembed:BAAI/bge-small-en-v1.5"``, ``"onnx:model.onnx"``.
+        Weights are downloaded by these libraries where they are not on this machine yet.
 
     Examples
     --------
@@ -90,7 +88,7 @@ def documents_of(name: str) -> str | None:
 
     Examples
     --------
-    >>> documents_of("torchvision:resnet18"), documents_of("mine")
+    >>> documents_of("onnx:model.onnx"), documents_of("mine")
     ('image', None)
     """
     make = _maker(name)

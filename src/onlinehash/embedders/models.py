@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onlinehash.embedders.embedder import Function
-from onlinehash.embedders.images import image_array, open_image, pooled
+from onlinehash.embedders.images import image_array, pooled
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError, needs_extra
 
 Make = TypeVar("Make", bound=Callable[[str], Function])
@@ -140,29 +140,5 @@ def onnx(path: str) -> Function:
         batches = rows[:, np.newaxis] if shape[0] == 1 else [rows]
         outputs = np.concatenate([session.run(None, {taken.name: batch})[0] for batch in batches])
         return pooled(outputs.transpose(0, 3, 1, 2) if colours_last and outputs.ndim == 4 else outputs)
-
-    return embed
-
-
-@_needs_model("resnet18", "image")
-def torchvision(model: str) -> Function:
-    """Return a pretrained network of torchvision without its classifier, with the transform of its weights."""
-    import torch
-    from torchvision import models
-
-    weights = models.get_model_weights(model).DEFAULT
-    network = models.get_model(model, weights=weights).eval()
-    last = next(name for name in ("fc", "classifier", "head", "heads") if hasattr(network, name))
-    setattr(network, last, torch.nn.Identity())
-    return _embed_with(network, weights.transforms())
-
-
-def _embed_with(network: Any, transform: Any) -> Function:
-    """Return the function that embeds images with a network of torch, after a transform."""
-    import torch
-
-    def embed(images: list[Any]) -> Any:
-        with torch.inference_mode():
-            return pooled(network(torch.stack([transform(open_image(image)) for image in images])).numpy())
 
     return embed

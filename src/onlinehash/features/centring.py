@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from onlinehash._internal.kernels import kernel, read_only
+from onlinehash._internal.kernels import kernel
 from onlinehash._internal.validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Features
@@ -74,7 +74,9 @@ class Centring:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
         if X.shape[1] != len(self.mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
             raise _misfit(X, self.mean, out)
-        if not _centre(read_only(X), read_only(self.mean), out):
+        rows, mean = np.ascontiguousarray(X).view(), np.ascontiguousarray(self.mean).view()
+        rows.flags.writeable = mean.flags.writeable = False  # one type for the kernel
+        if not _centre(rows, mean, out):
             _scale_odd(out[: len(X), : X.shape[1]])
 
     def freeze(self) -> Centring:

@@ -49,8 +49,8 @@ def register_hasher(hasher: _Class) -> _Class:
     Parameters
     ----------
     hasher : subclass of OnlineHasher
-        It has its own ``name``, a lower-case identifier, and parameters that all have a default, among them
-        ``n_bits``, ``preprocess`` and ``random_state``. Registering a class again has no effect.
+        It has its own ``name``, a lower-case identifier, and parameters that all have a default. Registering a class
+        again has no effect.
 
     Examples
     --------
@@ -64,27 +64,14 @@ def register_hasher(hasher: _Class) -> _Class:
     """
     if not inspect.isclass(hasher) or not issubclass(hasher, OnlineHasher):
         raise InvalidInputError(f"{hasher!r} is not a subclass of OnlineHasher; derive your class from it.")
-    own, name = hasher.__name__, getattr(hasher, "name", None)
+    own, name = hasher.__qualname__, getattr(hasher, "name", None)
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise InvalidInputError(
             f"{own}.name={name!r} is not a lower-case identifier; set the class attribute name, such as 'mine'."
         )
     known = HASHERS.get(name, hasher)
-    if (known.__module__, known.__qualname__) != (
-        hasher.__module__,
-        hasher.__qualname__,
-    ):  # a notebook defines it again
+    if known.__qualname__ != own or known.__module__ != hasher.__module__:  # a notebook defines it again
         raise InvalidInputError(f"The name {name!r} of {own} is taken by {known.__name__}; give {own} another name.")
-    if inspect.isabstract(hasher):
-        missing = ", ".join(sorted(hasher.__abstractmethods__))
-        raise InvalidInputError(f"{own} lacks {missing}; a hasher needs them to learn and to hash.")
-    params = {param.name: param for param in inspect.signature(hasher).parameters.values()}
-    for needed in ("n_bits", "preprocess", "random_state"):
-        if needed not in params:
-            raise InvalidInputError(f"{own} has no parameter {needed}; a hasher takes and stores it.")
-    for param in params.values():
-        if param.default is param.empty:
-            raise InvalidInputError(f"The parameter {param.name} of {own} has no default; give it one.")
     HASHERS[name] = hasher
     return hasher
 

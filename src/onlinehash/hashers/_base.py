@@ -236,10 +236,6 @@ class OnlineHasher(Estimator, ABC):
         """Unlearn rows that certainly were learned, which may cost less than to unlearn any."""
         return self.unlearn(X, y)  # type: ignore[attr-defined, no-any-return]
 
-    def _as_part(self) -> Self:
-        """Prepare an empty clone to learn a part of a stream, only to be merged."""
-        return self
-
     # ------------------------------------------------------------------ learning
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -413,13 +409,24 @@ class OnlineHasher(Estimator, ABC):
 
     def _fix_parameters(self) -> None:
         """Remember the parameters that are learned with."""
-        self._learned_with = {name: _frozen_value(value) for name, value in self.get_params(deep=False).items()}
+        self._learned_with = self.get_params(deep=False)
 
     def _demand_same_parameters(self, *besides: str) -> None:
         """Raise if a parameter, other than those named, was changed since learning began and may not change."""
         for name, before in self.__dict__.get("_learned_with", {}).items():
-            if getattr(self, name) is not before and name not in besides:
-                _check_changed(self, name, before)
+            value = getattr(self, name)
+            if value is before or name in besides:
+                continue
+            if np.array_equal(value, before) if isinstance(before, np.ndarray) else repr(value) == repr(before):
+                continue
+            if name not in self.changeable:
+                way = f"with_{name.removeprefix('n_')}"
+                other = f", or {way}({value!r})" if hasattr(self, way) else ""
+                raise InvalidInputError(
+                    f"{name}={value!r:.80} was changed after {type(self).__name__} learned with "
+                    f"{name}={before!r:.80}; call fit to start again{other}."
+                )
+            self.changeable[name](name, value)
 
     # ------------------------------------------------------------------ hashing
 
@@ -548,42 +555,3 @@ def check_code_length(n_bits: Any) -> int:
     if check_n_bits(n_bits) > MAX_BITS:
         raise InvalidInputError(f"n_bits={n_bits} is too many; a code has at most {MAX_BITS} bits.")
     return int(n_bits)
-
-
-def _frozen_value(value: Any) -> Any:
-    """Return a copy of a parameter, which does not change if the caller changes the original."""
-    if isinstance(value, Mapping):
-        return {label: np.array(word) for label, word in value.items()}
-    return np.array(value) if _is_array(value) else value
-
-
-def _check_changed(hasher: Any, name: str, before: Any) -> None:
-    """Check a parameter that may have changed since learning began: it has the same value, or one it may change to."""
-    value = getattr(hasher, name)
-    if _is_same(before, value):
-        return
-    if name not in hasher.changeable:
-        way = f"with_{name.removeprefix('n_')}"
-        other = f", or {way}({_shown(value)})" if hasattr(hasher, way) else ""
-        raise InvalidInputError(
-            f"{name}={_shown(value)} was changed after {type(hasher).__name__} learned with "
-            f"{name}={_shown(before)}; call fit to start again{other}."
-        )
-    hasher.changeable[name](name, value)
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, list, tuple))
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(np.array_equal(one[label], other[label]) for label in one)
-    return np.array_equal(one, other) if _is_array(one) or _is_array(other) else bool(one == other)
-
-
-def _shown(value: Any) -> str:
-    """Return a parameter for a message: only the size of arrays and mappings."""
-    if isinstance(value, Mapping):
-        return f"<{len(value)} codewords>"
-    return f"<array of shape {np.shape(value)}>" if _is_array(value) else repr(value)

@@ -13,7 +13,6 @@ from onlinehash.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-    from sklearn.utils.metadata_routing import MetadataRequest
 
 
 class Estimator:
@@ -24,7 +23,6 @@ class Estimator:
     """
 
     supervised: ClassVar[bool]
-    takes_weights: ClassVar[bool]
     _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}
 
     @classmethod
@@ -75,32 +73,6 @@ class Estimator:
         from sklearn.utils._set_output import _wrap_data_with_container
 
         return _wrap_data_with_container("transform", rows, X, self)  # type: ignore[no-any-return]
-
-    def get_metadata_routing(self) -> MetadataRequest:
-        """Return which metadata the methods request: ``sample_weight``, if the method takes weights."""
-        from sklearn.utils.metadata_routing import MetadataRequest
-
-        if hasattr(self, "_metadata_request"):
-            return self._metadata_request
-        request = MetadataRequest(owner=type(self).__name__)
-        for method in ("fit", "partial_fit") if self.takes_weights else ():
-            getattr(request, method).add_request(param="sample_weight", alias=None)
-        return request
-
-    def set_fit_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Request ``sample_weight`` for ``fit``, under another name if one is given."""
-        return self._set_request("fit", sample_weight)
-
-    def set_partial_fit_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Request ``sample_weight`` for ``partial_fit``, under another name if one is given."""
-        return self._set_request("partial_fit", sample_weight)
-
-    def _set_request(self, method: str, wanted: bool | str | None) -> Self:
-        if not self.takes_weights:
-            raise InvalidInputError(f"{type(self).__name__} takes no weights.")
-        self._metadata_request = self.get_metadata_routing()
-        getattr(self._metadata_request, method).add_request(param="sample_weight", alias=wanted)
-        return self
 
     def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import Tags, TargetTags, TransformerTags

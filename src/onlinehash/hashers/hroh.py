@@ -441,9 +441,6 @@ class HROH(WithCodewords):
             twin.feature_names_in_ = self.feature_names_in_
         return twin
 
-    def _as_part(self) -> Self:
-        return self.set_params(assignment="arrival")  # no part need settle codewords
-
     def split_points(self, n_rows: int) -> list[int]:
         """Return where the next ``n_rows`` instances of the stream may be cut, to be learned in parts.
 

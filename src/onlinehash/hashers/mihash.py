@@ -266,33 +266,21 @@ def mutual_information(codes: NDArray[np.uint8], neighbours: NDArray[np.bool_], 
 @kernel()
 def _mutual_information(words: Any, neighbours: Any, n_bits: int, n_log_n: Any, buffer: Any) -> Any:
     n_items = words.shape[0]
-    fours = n_items - n_items % 4
-    places = np.empty(n_items, np.uint16)  # of a distance: an even one for far, the next for near items
-    counts = np.empty((4, 2 * n_bits + 2), np.int32)  # four tables: equal neighbours do not wait for each other
-    c0, c1, c2, c3 = counts[0], counts[1], counts[2], counts[3]
+    counts = np.empty(2 * n_bits + 2, np.int32)  # of far items at an even place per distance, of near ones at the next
     total = 0.0
     for j in range(n_items):
         distances(words[j], words, buffer)
         is_near = neighbours[j]
-        for i in range(n_items):
-            places[i] = np.uint16(2) * np.uint16(buffer[i]) + np.uint16(is_near[i])
         counts[:] = 0
-        for i in range(0, fours, 4):
-            c0[places[i]] += 1
-            c1[places[i + 1]] += 1
-            c2[places[i + 2]] += 1
-            c3[places[i + 3]] += 1
-        for i in range(fours, n_items):
-            c0[places[i]] += 1
-        for p in range(2 * n_bits + 2):
-            c0[p] += c1[p] + c2[p] + c3[p]
-        c0[2 * n_bits - 2] += c0[2 * n_bits]  # the two largest distances
-        c0[2 * n_bits - 1] += c0[2 * n_bits + 1]
+        for i in range(n_items):
+            counts[2 * np.int64(buffer[i]) + is_near[i]] += 1
+        counts[2 * n_bits - 2] += counts[2 * n_bits]  # the two largest distances
+        counts[2 * n_bits - 1] += counts[2 * n_bits + 1]
         # n H = n log n - sum of c log c: entropies of counts, from a table of n log n.
         gain = n_log_n[n_items]
         n_near = 0
         for d in range(n_bits):
-            far, near = c0[2 * d], c0[2 * d + 1]
+            far, near = counts[2 * d], counts[2 * d + 1]
             n_near += near
             gain += n_log_n[near] + n_log_n[far] - n_log_n[near + far]
         gain -= n_log_n[n_near] + n_log_n[n_items - n_near]

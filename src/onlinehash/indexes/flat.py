@@ -19,7 +19,7 @@ from onlinehash.codes.distances import distance_dtype, tables_of
 from onlinehash.codes.kernels import pairwise_distances
 from onlinehash.exceptions import FileFormatError
 from onlinehash.indexes.index import Index, Ties, is_id, rising, unknown_id
-from onlinehash.indexes.kernels import FAR, NO_ID, nearest_in_planes, nearest_in_tiles, top_k
+from onlinehash.indexes.kernels import FAR, NO_ID, nearest_in_planes, nearest_in_tiles, top_k, unmixed
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
 
 Rows = NDArray[np.int64]
@@ -251,7 +251,7 @@ class FlatIndex(Index):
         if ids.size and ids[0, -1] == NO_ID and distances[0, -1] >= FAR:  # as many for every query
             n_found = int(np.count_nonzero(distances[0] < FAR))
             ids, distances = ids[:, :n_found], distances[:, :n_found]
-        return SearchResult(self._ids_of_keys(ids), distances)
+        return SearchResult(unmixed(ids) if hashed else ids, distances)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
         chosen = self._chosen(among)

@@ -160,10 +160,8 @@ class Index(ABC):
         result : SearchResult
             Ids and distances as lists of one array per query, nearest first, then in the order of `ties`.
         """
-        queries, radius = (
-            self._check_codes(codes, self.n_bits),
-            min(check_non_negative_int("radius", radius), self.n_bits),
-        )
+        queries = self._check_codes(codes, self.n_bits)
+        radius = min(check_non_negative_int("radius", radius), self.n_bits)
         among = None if ids is None else check_id_filter(ids)
         if max_results is None:
             found = self._range_search(queries, radius, among)

@@ -7,6 +7,8 @@ import gzip
 import hashlib
 import logging
 import os
+import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -15,7 +17,7 @@ from mimetypes import guess_type
 from pathlib import Path
 from secrets import token_hex
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -25,11 +27,11 @@ from starlette.types import Message, Receive, Scope, Send
 from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import handlers, maintenance
-from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local, may_read
+from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local, key_of, may_read
 from onlinehash.service.limits import Limits, Memory
 from onlinehash.service.metrics import METRICS_TYPE, Metrics, access_log, log_access
 from onlinehash.service.openapi import make_document
-from onlinehash.service.problems import MEDIA_TYPE, Problem, no_route, stopping
+from onlinehash.service.problems import MEDIA_TYPE, Problem, about, no_route, stopping
 from onlinehash.service.requests import JSON
 from onlinehash.service.routes import Content, Operation, Service, encode, respond
 
@@ -40,9 +42,11 @@ _API, _SEVERAL = "/api/v1", "/api/v1/collections/{collection}"
 _OPERATIONS = [one for module in (handlers, maintenance) for one in vars(module).values() if isinstance(one, Operation)]
 _log = logging.getLogger("onlinehash.service")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+_INLINE = re.findall(r"<style>(.*?)</style>", (STATIC / "index.html").read_text(encoding="utf-8"), re.DOTALL)
+_HASHES = " ".join(f"'sha256-{b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" for style in _INLINE)
 _CONTENT = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob: https:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"default-src 'none'; script-src 'self'; style-src 'self' {_HASHES}; img-src 'self' data: blob: https:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -65,7 +69,7 @@ class CollectionAnswer(msgspec.Struct):
 
     name: str
     n_items: int
-    readonly: bool
+    readonly: Annotated[bool, about("Whether this service or the API key only reads.")]
 
 
 class CollectionsAnswer(msgspec.Struct):
@@ -293,8 +297,8 @@ class Application:
     async def collections(self, request: Request) -> Content:
         """List the collections that the API key may read."""
         readable = [
-            CollectionAnswer(name, len(service.collection), service.collection.readonly)
-            for name, service in self._readable(request).items()
+            CollectionAnswer(name, len(one.collection), one.collection.readonly or not _may_write(request, one))
+            for name, one in self._readable(request).items()
         ]
         return _json(CollectionsAnswer(readable))
 
@@ -317,6 +321,10 @@ _OWN = (
     Operation(Application.metrics, "GET", "/metrics", "state", Content, media=(METRICS_TYPE,)),
     Operation(Application.document, "GET", "/openapi.json", "", Content),
 )
+
+
+def _may_write(request: Request, service: Service) -> bool:
+    return not service.keys or service.keys.may_write(key_of(request))
 
 
 def _json(answer: Any) -> Content:

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET, Struct
 from starlette.responses import Response
 
-from onlinehash.collection import Codewords, Decision, History, Item, ItemMap, ItemPage, ReviewItem, Stats, Suspect
+from onlinehash.collection import Decision, History, Item, ItemMap, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
 from onlinehash.collection.finder import n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
@@ -32,6 +32,7 @@ HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
 BYTES_PER_PAYLOAD_BYTE, BYTES_PER_NUMBER = 4, 40  # in memory, while an answer is made
 LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
+MAX_MAPPED_ITEMS = 2000
 _KINDS = "vectors, documents or images"
 
 
@@ -417,6 +418,12 @@ def review(service: Service, request: ask.ReviewRequest, call: Call) -> ReviewAn
     return ReviewAnswer(service.collection.review(request.n, by=request.by, progress=call.watch))
 
 
+@operation("GET", "/risk_coverage", "decisions", refusals=(409,))
+def risk_coverage(service: Service) -> RiskCoverage:
+    """Return the share of rows that `classify` would give a label, and the error among these, by threshold."""
+    return service.collection.risk_coverage()
+
+
 class EncodeAnswer(Struct):
     """Codes as hexadecimal digits: bit i is bit i % 8 of byte i // 8."""
 
@@ -451,6 +458,7 @@ class ServiceStats(Stats):
     embedder: Annotated[str | None, about("Name of the embedder of documents.")]
     embeds: Annotated[Literal["text", "image"] | None, about("What it takes.")]
     unlearns: Annotated[bool, about("Whether items can be unlearned.")]
+    decides: Annotated[bool, about("Whether there are scores of classes, to classify and to review.")]
     media: Annotated[bool, about("Whether the service has a folder of images.")]
 
 
@@ -459,7 +467,9 @@ def stats(service: Service) -> ServiceStats:
     """Return the collection statistics."""
     names = ("n_features", "readonly", "embedder", "embeds", "id_type", "unlearns", "sequence")
     others: dict[str, Any] = {name: getattr(service.collection, name) for name in names}
-    return ServiceStats(**asdict(service.collection.stats()), **others, media=service.media is not None)
+    encoder = service.collection.encoder
+    others |= {"decides": encoder is not None and len(encoder.classes or ()) > 1, "media": service.media is not None}
+    return ServiceStats(**asdict(service.collection.stats()), **others)
 
 
 @operation("GET", "/limits", "state", executor="operations")
@@ -500,15 +510,17 @@ def history(service: Service) -> History:
     return service.collection.history()
 
 
-@operation("POST", "/map", "state", executor="insight")
+@operation("POST", "/map", "state", executor="mapping")
 def map_items(service: Service, request: ask.MapRequest) -> ItemMap:
-    """Return a random sample of the items in the plane.
+    """Return a random sample of the items in the plane: those that the encoder holds for similar are close (t-SNE).
 
-    The axes are the first two principal components of the class scores, or, where the hasher has none, of the real
-    values whose signs are the bits. `explained` is the share of the variance along each.
+    It is made once per generation of codes, which takes seconds. `suspects` are those whose label others contradict.
     """
-    check_limit("limit", request.limit, service.limits.max_batch_size, "ask for fewer items")
-    return service.collection.map(request.limit)
+    check_limit("limit", request.limit, MAX_MAPPED_ITEMS, "ask for fewer items")
+    key = service.collection.generation, request.limit
+    if service.shown_map is None or service.shown_map[0] != key:
+        service.shown_map = key, service.collection.map(request.limit)
+    return service.shown_map[1]
 
 
 class RetrievabilityAnswer(Struct):
@@ -529,12 +541,6 @@ def retrievability(service: Service, call: Call) -> RetrievabilityAnswer:
     vectors = np.array([item.vectors for item in service.collection.get(ids)])
     found = _find(service, vectors, SearchRequest(), k, service.limits.max_hits, call).ids
     return RetrievabilityAnswer(len(ids), k, self_recall(ids, found), coverage(ids, found))
-
-
-@operation("GET", "/codewords", "state", executor="insight")
-def codewords(service: Service) -> Codewords:
-    """Return the codewords of the largest classes, and the share of ones per bit among a sample of their items."""
-    return service.collection.codewords()
 
 
 @operation("POST", "/refresh", "state", executor="writing", refusals=(409,), writes=True)

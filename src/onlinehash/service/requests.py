@@ -206,7 +206,7 @@ class EncodeRequest(Struct, forbid_unknown_fields=True):
 class MapRequest(Struct, forbid_unknown_fields=True):
     """How many items to show."""
 
-    limit: Annotated[Positive, about("Items at most.")] = 2000
+    limit: Annotated[Positive, about("Items at most.")] = 1500
 
 
 class CheckRequest(Struct, forbid_unknown_fields=True):

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Send
 
-from onlinehash.collection import Collection
+from onlinehash.collection import Collection, ItemMap
 from onlinehash.service.api_keys import ApiKeys
 from onlinehash.service.executors import Executor, Jobs
 from onlinehash.service.limits import Call, Limits, Memory, check_limit
@@ -62,7 +62,7 @@ class Service:
     """A collection, and what its requests share.
 
     Several threads read; one writes, so that changes keep their order; one looks at all items for insight, and may wait
-    for a change; one answers questions about the state, which need not wait for any.
+    for a change; one answers questions about the state, which need not wait for any; one makes maps, which takes long.
     """
 
     def __init__(self, collection: Collection, limits: Limits, memory: Memory, media: Path | None = None) -> None:
@@ -72,6 +72,8 @@ class Service:
         self.writing = Executor("writing", 1, limits.max_changes)
         self.insight = Executor("insight", 1, limits.max_changes)
         self.operations = Executor("operations", 1, limits.max_searches)
+        self.mapping = Executor("mapping", 1, limits.max_changes)
+        self.shown_map: tuple[tuple[int, int], ItemMap] | None = None  # by generation and number of items
         self.jobs, self.stopping = Jobs(), False
         self.backup: TemporaryDirectory[str] | None = None  # the folder of the copy that the last backup made
         self.backup_digest = b""
@@ -108,7 +110,7 @@ class Service:
                 body = await self._read_body(request, call)
             work = partial(self._work, operation, request, params, media, body, call)
             del body
-            if operation.executor == "writing":  # completed even if the client leaves
+            if operation.executor in ("writing", "mapping"):  # completed even if the client leaves
                 answer = await executor.run(work)
             else:
                 answer = await executor.run(work, call, None if operation.request is None else request.receive)
@@ -171,7 +173,7 @@ class Service:
         self.stopping = True
         self.jobs.close()
         self.drop_backup()
-        for executor in (self.writing, self.reading, self.insight, self.operations):
+        for executor in (self.writing, self.reading, self.insight, self.operations, self.mapping):
             executor.close()
 
     def drop_backup(self) -> None:

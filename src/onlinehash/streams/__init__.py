@@ -13,16 +13,13 @@ from onlinehash.streams.source import Address, Source, SourceError, UnreachableE
 SOURCES = {
     "jsonl": "onlinehash.streams.files:JsonLinesSource",
     "nats": "onlinehash.streams.nats:NatsSource",
-    "parquet": "onlinehash.streams.files:ParquetSource",
     "redis": "onlinehash.streams.redis:RedisSource",
     "rediss": "onlinehash.streams.redis:RedisSource",
     "tls": "onlinehash.streams.nats:NatsSource",
 }
 """Our sources by the scheme of an address, which they are made with, or the ending of a path."""
 
-_EXAMPLES = (
-    "redis://host:port/0/stream, nats://host:port/stream, a .jsonl or .parquet file, or a folder of .parquet files"
-)
+_EXAMPLES = "redis://host:port/0/stream, nats://host:port/stream or a .jsonl file"
 
 
 def open_source(place: str | os.PathLike[str]) -> Source:
@@ -48,7 +45,7 @@ def open_source(place: str | os.PathLike[str]) -> Source:
         kind, shown = scheme, target.shown
     else:
         target = Path(place)
-        kind, shown = "parquet" if target.is_dir() else target.suffix.lower().removeprefix("."), str(place)
+        kind, shown = target.suffix.lower().removeprefix("."), str(place)
         if not target.exists():
             raise DataNotFoundError(f"There is no {target}; give {_EXAMPLES}.")
     found = plugins("onlinehash.streams", SOURCES)

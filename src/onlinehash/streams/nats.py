@@ -94,8 +94,10 @@ class NatsSource(ServerSource):
         assert self._loop is not None
         try:
             return asyncio.run_coroutine_threadsafe(question, self._loop).result()
-        except NotFoundError as error:
-            raise DataNotFoundError(f"There is no {self.place}; create the stream first.") from error
+        except (NotFoundError, NoRespondersError) as error:
+            raise DataNotFoundError(
+                f"There is no {self.place}, or its consumer was removed; create the stream first, or start again."
+            ) from error
         except (APIError, *_GONE) as error:
             if isinstance(error, APIError) and not isinstance(error, ServiceUnavailableError):
                 raise SourceError(f"{self.place}: {error.description}.") from error
@@ -182,26 +184,11 @@ class NatsSource(ServerSource):
         return sorted(messages, key=lambda message: message.id)
 
     async def _info(self) -> Any:
-        """Ask about the consumer; if it was removed, create it again."""
-        jetstream = await self._connect()
-        try:
-            return await jetstream.consumer_info(self._stream, self._durable)
-        except NotFoundError:
-            return await self._again()
-
-    async def _again(self) -> Any:
-        await self._disconnect()
-        jetstream = await self._connect()
-        return await jetstream.consumer_info(self._stream, self._durable)
+        return await (await self._connect()).consumer_info(self._stream, self._durable)
 
     async def _confirm(self, messages: Sequence[Message]) -> None:
         await self._connect()
-        try:
-            await asyncio.gather(
-                *(self._client.request(message.handle.reply, timeout=_TIMEOUT) for message in messages)
-            )
-        except NoRespondersError:  # the consumer is gone; a new one begins after what is in the collection
-            await self._again()
+        await asyncio.gather(*(self._client.request(message.handle.reply, timeout=_TIMEOUT) for message in messages))
 
     async def _publish(self, letters: Sequence[DeadLetter]) -> None:
         jetstream, dead = await self._connect(), f"{self._stream}-dead"

@@ -1,7 +1,7 @@
 """Tables: files of ids, vectors or documents, labels and payloads, read and written in chunks.
 
 Memory is bounded, except for ``.npz``. The ending of the path names the format: ``.npy``, ``.npz``, ``.parquet``,
-``.csv``, ``.jsonl`` or ``.arrow``. The command line, imports, streams, Ray and experiments read their files here.
+``.csv``, ``.jsonl`` or ``.arrow``. The command line, imports, streams and experiments read their files here.
 
 Examples
 --------

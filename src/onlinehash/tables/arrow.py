@@ -133,30 +133,6 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
             yield Chunk(ids, vectors, labels, payloads, places, done, total, documents=documents)
 
 
-def read_records(path: Path, names: list[str], start: int, batch_size: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of a Parquet file by name, from one row on; row groups before it are not read.
-
-    Lists of real numbers are arrays.
-    """
-    with open_file(path) as file:
-        group, before = 0, 0
-        while before + file.metadata.row_group(group).num_rows <= start:
-            before += file.metadata.row_group(group).num_rows
-            group += 1
-        for batch in file.iter_batches(batch_size, row_groups=range(group, file.num_row_groups), columns=names):
-            rest = batch.slice(max(0, start - before))
-            before += batch.num_rows
-            if rest.num_rows:
-                columns = [_values(rest[name]) for name in names]
-                yield [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _values(column: Any) -> list[Any]:
-    if is_list(column.type) and import_pyarrow().types.is_floating(column.type.value_type):
-        return [None if not one.is_valid else one.values.to_numpy(zero_copy_only=False) for one in column]
-    return list(column.to_pylist())
-
-
 def write(path: Path, first: Chunk, chunks: Iterable[Chunk], n_rows: int, label_type: str) -> None:
     """Write a record batch per chunk: id, vectors (lists of fixed length), labels (lists), payload (JSON)."""
     pa = import_pyarrow()

@@ -8,18 +8,18 @@ import time
 import uuid
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self, TextIO
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from onlinehash.codes import code_width
-from onlinehash.exceptions import FileFormatError, InvalidInputError, LockedError, StorageError, needs_extra
+from onlinehash.exceptions import InvalidInputError, StorageError, needs_extra
 from onlinehash.indexes.flat import FlatIndex
 from onlinehash.indexes.index import Index, Ties, is_id, unknown_id
 from onlinehash.types import Codes, Distances, Ids, QueryValues, SearchResult
@@ -39,13 +39,12 @@ _SMALLEST_ID = -(1 << 63)  # filters of Milvus Lite misread it
 _CALL_SECONDS = 60
 _CONNECT_SECONDS = 10
 _LOAD_SECONDS = 600
-_LOCK_SECONDS = 5
 _TICK_SECONDS = 0.002  # Milvus's clock counts milliseconds, and a read in that of a change may not see it
 _SCHEMES = ("http", "https", "tcp", "grpc", "unix")
 _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,33}\.db", re.ASCII)  # a limit of Milvus Lite
-_IF_DAMAGED = (
-    " If the file is damaged, delete it: a collection fills it again when it is opened. The codes of an index alone "
-    "come from a backup."
+_FILE_ERROR = (
+    " Milvus Lite serves one process at a time, readers too, until it ends: end the other, or run a Milvus server. If "
+    "the file is damaged, delete it: a collection fills it again when it is opened."
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}", re.ASCII)
 
@@ -237,6 +236,11 @@ def _both(one: str, other: str) -> str:
     return f"({one}) and ({other})" if one else other
 
 
+# Connections of this process by file; the server of Milvus Lite for a file ends with the last of them.
+_guard = Lock()
+_users: Counter[Path | None] = Counter()
+
+
 class MilvusConnection:
     """A connection to a server, or to a file of Milvus Lite, with errors translated to ours.
 
@@ -258,26 +262,22 @@ class MilvusConnection:
         self.file, self.place = _parse(uri)
         self._closed = False
         self._client: Any = None
-        if self.file is not None:
-            _take(self.file)
-        try:
-            # A unique name: clients without one share a connection, which the first to close ends.
-            how = {"alias": uuid.uuid4().hex, "timeout": _CONNECT_SECONDS}
-            with self._errors():
-                seconds = 0 if self.file is None else _CONNECT_SECONDS
-                self._client = _retried(lambda: MilvusClient(str(self.file or uri), **how), MilvusException, seconds)
-        except BaseException:
-            self.close()
-            raise
+        # A unique name: clients without one share a connection, which the first to close ends.
+        how = {"alias": uuid.uuid4().hex, "timeout": _CONNECT_SECONDS}
+        with self._errors(), _guard, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "pkg_resources is deprecated as an API", UserWarning)
+            self._client = MilvusClient(str(self.file or uri), **how)
+            _users[self.file] += 1
 
     def close(self) -> None:
         """Close the connection."""
         if not self._closed:
             self._closed = True
-            if self._client is not None:
-                self._client.close()
-            if self.file is not None:
-                _leave(self.file)
+            self._client.close()
+            with _guard:
+                _users[self.file] -= 1
+                if self.file is not None and not _users[self.file]:
+                    import_module("milvus_lite.server_manager").server_manager_instance.release_server(str(self.file))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -287,7 +287,7 @@ class MilvusConnection:
             if self._closed:
                 raise StorageError(f"{self.place} is closed.") from None
             said = " ".join(str(getattr(error, "message", error)).split()).rstrip(".")
-            way_out = "" if self.file is None or self._client is not None else _IF_DAMAGED
+            way_out = "" if self.file is None or self._client is not None else _FILE_ERROR
             raise StorageError(f"Milvus at {self.place}: {said}.{way_out}") from error
 
     def _ask(self, method: str, *values: Any, **named: Any) -> Any:
@@ -374,71 +374,4 @@ def _parse(uri: str | os.PathLike[str]) -> tuple[Path | None, str]:
         )
     if not file.parent.is_dir():
         raise StorageError(f"There is no folder {file.parent}; make it first.")
-    if file.exists():
-        with file.open("rb") as content:
-            if content.read(15) not in (b"", b"SQLite format 3"):
-                raise FileFormatError(f"{file} is not a file that Milvus Lite wrote.")
     return file, str(file)
-
-
-def _retried(call: Callable[[], Any], error: type[Exception], seconds: float) -> Any:
-    """Call until it succeeds: the server of a file takes a moment to release it after its process has ended."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return call()
-        except error:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.1)
-
-
-# The files of Milvus Lite that this process has open. Each has its own server, which ends when the lock on a file
-# beside it is free. Milvus Lite refuses a file that another process has open, but then removes the lock of that
-# process; so the lock is tested first.
-_guard = Lock()
-_users: Counter[Path] = Counter()
-_locks: dict[Path, TextIO] = {}
-
-
-def _take(file: Path) -> None:
-    """Keep other processes out."""
-    with _guard:
-        if not _users[file]:
-            _servers()
-            _locks[file] = _retried(lambda: _lock(file), LockedError, _LOCK_SECONDS)
-        _users[file] += 1
-
-
-def _leave(file: Path) -> None:
-    """End the server if there is no other user."""
-    with _guard:
-        _users[file] -= 1
-        if not _users[file]:
-            _servers().release_server(str(file))
-            _locks.pop(file).close()
-
-
-def _servers() -> Any:
-    """Return what starts and ends the servers of Milvus Lite."""
-    with needs_extra("milvus-lite", "milvus"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "pkg_resources is deprecated as an API", UserWarning)
-        return import_module("milvus_lite.server_manager").server_manager_instance
-
-
-def _lock(file: Path) -> TextIO:
-    import fcntl  # not on Windows, where there is no Milvus Lite
-
-    try:
-        lock = file.with_name(f".{file.name}.lock").open("a")
-    except OSError as error:
-        raise StorageError(f"Cannot write to {file.parent}: {error.strerror}; move {file.name}.") from error
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise LockedError(
-            f"{file} is open in another process, and Milvus Lite serves one at a time, readers too. Close it there, or "
-            "run a Milvus server and use its address."
-        ) from None
-    return lock

@@ -4,6 +4,9 @@ import { byId } from "./elements.js";
 
 let key = null;
 let asking = null;
+let isDeclined = false; // the dialog was left without a key
+
+const NEEDS_KEY = "This server requires an API key.";
 
 export class ApiError extends Error {
   constructor(message, status = 0) {
@@ -56,15 +59,24 @@ async function read(answer) {
   }
 }
 
+// Ask again for a key after the dialog was left.
+export function offerKey() {
+  isDeclined = false;
+}
+
 function askForKey(wasWrong) {
-  asking ??= new Promise((resolve) => {
-    const dialog = byId("key-dialog");
-    const input = byId("api-key");
+  if (isDeclined) throw new ApiError(NEEDS_KEY, 401);
+  asking ??= new Promise((resolve, reject) => {
+    const dialog = byId("key-dialog"), input = byId("api-key");
     if (wasWrong) byId("key-says").textContent = "The server does not accept this key. Try another.";
+    dialog.returnValue = "";
     dialog.addEventListener("close", () => {
-      key = input.value.trim();
+      const given = input.value.trim();
       input.value = "";
       asking = null;
+      isDeclined = !given || dialog.returnValue !== "use"; // Escape
+      if (isDeclined) return reject(new ApiError(NEEDS_KEY, 401));
+      key = given;
       resolve();
     }, { once: true });
     dialog.showModal();

@@ -1,17 +1,24 @@
 // The shell: the collection, the routes, the line of figures, and what is shown while the server is away.
 
-import { ApiError, ask, askRaw, write } from "./api.js";
-import { byId, count, html, passed } from "./elements.js";
-import { explain } from "./words.js";
+import { ApiError, ask, askRaw, offerKey, write } from "./api.js";
+import { byId, count, explain, html, passed } from "./elements.js";
+
+// A view is loaded when it is first seen; "items/" has further parts.
+const VIEWS = [
+  { route: "search", name: "Search", load: () => import("./search.js") },
+  { route: "items", name: "Browse", load: () => import("./browse.js") },
+  { route: "items/", load: () => import("./item.js") },
+  { route: "review", name: "Review", load: () => import("./review.js") },
+  { route: "decide", name: "Decide", load: () => import("./decide.js") },
+  { route: "insight", name: "Insight", load: () => import("./insight.js") },
+];
 
 const EVERY = 3000; // milliseconds between two reads of a collection that others may change
 const MOST_LABELS = 1000; // more labels than this are read less often
 const SELDOM = 20_000;
 
-export class App {
-  // entries: [{ route, name (in the menu), View }]; "items/" has further parts
-  constructor(entries) {
-    this.entries = entries;
+class App {
+  constructor() {
     this.views = new Map();
     this.view = this.stats = this.name = null;
     this.collections = [];
@@ -25,13 +32,19 @@ export class App {
       byId("main").focus();
     });
     byId("dismiss").addEventListener("click", () => this.allIsWell());
+    byId("enter-key").addEventListener("click", () => {
+      offerKey();
+      this.allIsWell();
+      this.open();
+    });
     const figures = [["n-items", "item", "items"], ["n-classes", "label", "labels"], ["method", "method"], ["n-bits", "bits", "bits per item"]];
     byId("status").append(...figures.map(([id, word, text]) => html("div", {}, html("dt", {}, explain(word, text)), html("dd", { id }, "–"))));
   }
 
   async begin() {
     await this.open();
-    document.body.dataset.ready = ""; // the page is shown when it is complete, so that nothing moves
+    document.body.dataset.ready = ""; // the view is shown when it is complete, so that nothing moves
+    this.view?.focus?.();
     for (;;) {
       await passed(EVERY);
       if (!document.hidden) await this.look();
@@ -92,8 +105,9 @@ export class App {
     return this.href(`#/items?label=${encodeURIComponent(write(label))}`);
   }
 
+  // Whether this service, or the API key, only reads.
   get readonly() {
-    return this.stats?.readonly ?? true;
+    return (this.stats?.readonly ?? true) || Boolean(this.collections.find(({ name }) => name === this.name)?.readonly);
   }
 
   // Something was written: read the state again.
@@ -103,12 +117,15 @@ export class App {
 
   // Show an error: while the server is away, a notice that goes by itself.
   tell(error) {
+    document.body.dataset.ready = "";
     if (!(error instanceof ApiError)) throw error;
     if (error.isAway) {
       byId("away").hidden = false;
       return;
     }
     byId("problem-says").textContent = error.message;
+    byId("enter-key").hidden = error.status !== 401;
+    byId("dismiss").hidden = error.status === 401;
     byId("problem").hidden = false;
   }
 
@@ -119,7 +136,7 @@ export class App {
   // ------------------------------------------------------------------ state
 
   async look() {
-    if (!byId("away").hidden || !this.opened) return this.open();
+    if (!byId("away").hidden || (!this.opened && byId("enter-key").hidden)) return this.open();
     if (this.name === null) return;
     const turn = this.turn;
     try {
@@ -163,21 +180,17 @@ export class App {
     this.enter(name);
     this.allIsWell();
     if (name === null) return this.showView(null, this.list());
-    const entry = this.find(parts);
+    const entry = VIEWS.find(({ route }) => route === (parts.length > 1 ? `${parts[0]}/` : parts[0])) ?? VIEWS[0];
     try {
-      if (!this.isRead) await this.read();
+      const [{ default: View }] = await Promise.all([load(entry), this.isRead ? null : this.read()]);
       if (turn !== this.turn) return;
-      if (!this.views.has(entry)) this.views.set(entry, new entry.View(this));
+      if (!this.views.has(entry)) this.views.set(entry, new View(this));
       const view = this.views.get(entry);
       this.showView(view, view.element);
       await view.show({ parts: parts.slice(1), query: new URLSearchParams(query) });
     } catch (error) {
       this.tell(error);
     }
-  }
-
-  find(parts) {
-    return this.entries.find(({ route }) => route === (parts.length > 1 ? `${parts[0]}/` : parts[0])) ?? this.entries[0];
   }
 
   showView(view, element) {
@@ -202,8 +215,8 @@ export class App {
   }
 
   showMenu() {
-    const here = location.hash.replace(/^#\/?(in\/[^/]*\/?)?/, "").split(/[/?]/)[0] || this.entries[0].route;
-    const offered = this.entries.filter(({ name }) => name);
+    const here = location.hash.replace(/^#\/?(in\/[^/]*\/?)?/, "").split(/[/?]/)[0] || VIEWS[0].route;
+    const offered = VIEWS.filter(({ name }) => name);
     const several = this.collections.length > 1;
     byId("menu").replaceChildren(...(this.name === null ? [] : offered.map(({ route, name }) =>
       html("li", {}, html("a", { href: this.href(`#/${route}`), "aria-current": route === here ? "page" : null }, name)))));
@@ -224,6 +237,14 @@ export class App {
   }
 }
 
+async function load({ load: read }) {
+  try {
+    return await read();
+  } catch {
+    throw new ApiError("The server does not answer.");
+  }
+}
+
 function splitOnce(text, mark) {
   const at = text.indexOf(mark);
   return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
@@ -236,3 +257,5 @@ function decoded(text) {
     return text;
   }
 }
+
+new App().begin();

@@ -1,17 +1,15 @@
-// The view Search: by id, vector, text, file or example; what is found is shown with its bits.
+// The view Search: by id, vector, text, file or example.
 
 import { ApiError } from "./api.js";
-import { count, field, fillSelect, html, select } from "./elements.js";
-import { Examples } from "./examples.js";
-import { Filters } from "./filters.js";
-import { fetchItem, findNeighbours } from "./lookups.js";
-import { Results } from "./results.js";
-import { numbersIn, readNpy } from "./vectors.js";
+import { count, field, fillSelect, html, labelText, nameOf, select, titleOf } from "./elements.js";
+import { dataUrl, Filters, numbersIn, readNpy } from "./inputs.js";
+import { asked, fetchItem, findNeighbours, findPicture, neighbours, picture, Results } from "./items.js";
 
 const COMPARISONS = { auto: "as learned", bits: "bits with bits", asymmetric: "real numbers with bits", cosine: "bits, then cosine", l2: "bits, then Euclidean" };
+const MOST_IN_ADDRESS = 200; // numbers
 const HINTS = { id: "The id of a stored item", vector: "Numbers, separated by commas or spaces", text: "Describe what you look for" };
 
-export class SearchView {
+export default class SearchView {
   constructor(app) {
     this.app = app;
     this.query = null;
@@ -28,7 +26,8 @@ export class SearchView {
     this.rowField = html("p", { class: "row start", hidden: true }, field("Row", this.row), html("span", { id: "rows-say", class: "hint" }));
     this.k = select(Object.fromEntries([5, 10, 20, 50, 100].map((k) => [k, k])), { id: "k" });
     this.compare = select(COMPARISONS, { id: "compare" });
-    this.layout = select({ rows: "rows", tiles: "tiles" }, { id: "layout" });
+    this.layout = select({ rows: "rows", tiles: "tiles", bits: "rows with bits" }, { id: "layout" });
+    this.decided = html("p", { class: "decided", role: "status", hidden: true });
     this.lead = html("p", { class: "lead" });
     this.empty = html("div", { class: "card", hidden: true });
     this.form = html("form", { role: "search", class: "ask" }, this.by, this.box,
@@ -38,7 +37,7 @@ export class SearchView {
       field(app.explain("neighbour", "Neighbours"), this.k), ...this.filters.elements,
       field(app.explain("distance", "Compare"), this.compare), field("Show as", this.layout));
     this.found = html("section", { class: "card", "aria-labelledby": "found-title" },
-      html("h2", { id: "found-title", class: "unseen" }, "Results"), this.options, this.results.element);
+      html("h2", { id: "found-title", class: "unseen" }, "Results"), this.options, this.decided, this.results.element);
     this.element = html("section", { class: "search" },
       html("section", { class: "card", "aria-labelledby": "search-title" }, html("h2", { id: "search-title" }, "Find similar items"), this.lead, this.form, this.rowField, this.examples.element),
       this.empty, this.found);
@@ -94,6 +93,9 @@ export class SearchView {
       const item = await fetchItem(this.app, text);
       if (asked !== this.asked) return;
       this.setQuery({ item }, "id", inBox());
+    } else if (query.has("vector")) {
+      const vector = numbersIn(query.get("vector"));
+      this.setQuery(vector && { vector, name: "your vector" }, "vector", typed === this.typed ? query.get("vector") : null);
     } else if (query.has("text") && stats.embeds === "text") this.setQuery({ text }, "text", inBox());
     else if (!this.query?.vector && !this.query?.image) this.pickFirst(inBox());
     this.showHint();
@@ -108,6 +110,7 @@ export class SearchView {
 
   // The box keeps what is being typed if the text is null.
   setQuery(query, by, text) {
+    if (query !== this.query) this.decided.hidden = true;
     this.query = query;
     if (text !== null) {
       if (by && [...this.by.options].some(({ value }) => value === by)) this.by.value = by;
@@ -121,6 +124,7 @@ export class SearchView {
     const params = new URLSearchParams();
     if (query?.item && !query.isFirst) params.set("id", query.item.id);
     if (query?.text !== undefined) params.set("text", query.text);
+    if (query?.vector && !query.rows && query.vector.length <= MOST_IN_ADDRESS) params.set("vector", query.vector.join(" "));
     if (this.k.value !== "10") params.set("k", this.k.value);
     if (this.compare.value !== "auto") params.set("compare", this.compare.value);
     if (this.layout.value !== "rows") params.set("as", this.layout.value);
@@ -191,8 +195,8 @@ export class SearchView {
     if (!query) return this.results.clear();
     if (query !== this.shown) this.results.clear("Searching …");
     try {
-      const options = { k: Number(this.k.value), compare: this.compare.value, ...this.filters.body };
-      const answer = await findNeighbours(this.app, query, options);
+      const options = { k: Number(this.k.value), compare: this.compare.value, bits: this.layout.value === "bits", ...this.filters.body };
+      const [answer] = await Promise.all([findNeighbours(this.app, query, options), this.decide(query)]);
       if (turn !== this.turn) return;
       this.shown = query;
       this.results.show(query, answer, this.layout.value);
@@ -202,6 +206,19 @@ export class SearchView {
       if (query !== this.shown) this.results.clear();
       this.app.tell(error);
     }
+  }
+
+  // What classify says of the query.
+  async decide(query) {
+    if (!this.app.stats.decides || query.isFirst || query === this.shown) return;
+    const item = query.item && !query.item.vectors ? await fetchItem(this.app, String(query.item.id)) : query.item;
+    const { decisions: [{ label, score, alternatives, known }] } = await this.app.ask("POST", "/classify", { ...asked({ ...query, item }, false) });
+    if (query !== this.query) return;
+    const sure = `${Math.round(100 * score)} %`;
+    this.decided.hidden = false;
+    this.decided.replaceChildren(this.app.explain("classify", "Classified"), " ", ...(label === null
+      ? [html("b", {}, "left to a person"), known ? `: ${alternatives[0][0]} is most probable, ${sure}.` : ": it is unlike everything learned."]
+      : ["as ", html("a", { class: "chip-label", href: this.app.linkTo(label) }, String(label)), `, ${sure}.`]));
   }
 
   async update(stats) {
@@ -223,8 +240,7 @@ export class SearchView {
     const key = [stats.n_items > 0, stats.version === null, stats.n_bits].join();
     if (key === this.said) return;
     this.said = key;
-    this.lead.replaceChildren("Give one item, and see those most like it. Every ", app.explain("item"), " has a short ", app.explain("code"), ` of ${count(stats.n_bits)} `, app.explain("bits"),
-      ", learned so that items with the same ", app.explain("label"), " get similar codes. The nearest differ in the fewest bits.");
+    this.lead.replaceChildren("Give one ", app.explain("item"), ", and see those most like it, by what was learned of their ", app.explain("label", "labels"), " and by their ", app.explain("vector", "vectors"), ".");
     this.found.hidden = stats.version === null;
     this.empty.hidden = stats.version !== null;
     this.empty.replaceChildren(stats.n_items
@@ -233,8 +249,90 @@ export class SearchView {
   }
 }
 
-function dataUrl(file) {
-  const reader = new FileReader();
-  reader.readAsDataURL(file);
-  return new Promise((resolve) => reader.addEventListener("load", () => resolve(reader.result)));
+// ---------------------------------------------------------------------- examples
+
+// Examples to click: items near random vectors, of as many labels as possible, so that any collection can show some.
+const SHOWN = 20;
+const SHOWN_TEXTS = 6;
+const PER_VECTOR = 8;
+
+class Examples {
+  constructor(app) {
+    this.app = app;
+    this.items = [];
+    this.grid = html("div", { class: "examples", role: "listbox", "aria-labelledby": "examples-title" });
+    const others = html("button", { type: "button", class: "quiet", id: "others" }, "Show others");
+    others.addEventListener("click", () => this.offer().catch((error) => app.tell(error)));
+    this.grid.addEventListener("keydown", (event) => this.move(event));
+    this.element = html("div", { hidden: true },
+      html("div", { class: "row" }, html("h3", { id: "examples-title" }, "or click an example"), others), this.grid);
+  }
+
+  async offer() {
+    const { stats } = this.app;
+    this.items = stats.version === null || !stats.n_searchable ? [] : await this.find(stats.n_features);
+    const pictures = this.items.some(({ payload }) => findPicture(payload, stats.media));
+    if (!pictures) this.items = this.items.slice(0, this.items.some((item) => titleOf(item).length > 14) ? SHOWN_TEXTS : SHOWN);
+    this.grid.classList.toggle("texts", !pictures);
+    this.element.hidden = !this.items.length;
+    this.grid.replaceChildren(...this.items.map((item) => this.tile(item)));
+    this.mark(this.chosen);
+  }
+
+  async find(width) {
+    const answer = await this.app.ask("POST", "/search", { vectors: randomVectors(SHOWN, width), k: PER_VECTOR, include: ["labels", "payload"] });
+    const found = new Map(answer.ids.flatMap((_, i) => neighbours(answer, i)).map((item) => [item.id, item]));
+    const byLabel = new Map();
+    for (const item of shuffled([...found.values()])) {
+      const same = byLabel.get(labelText(item.labels)) ?? [];
+      byLabel.set(labelText(item.labels), [...same, item]);
+    }
+    const rounds = Array.from({ length: SHOWN }, (_, i) => [...byLabel.values()].flatMap((same) => same.slice(i, i + 1)));
+    return rounds.flat().slice(0, SHOWN);
+  }
+
+  tile(item) {
+    const tile = html("button", { type: "button", role: "option", class: "tile", "aria-label": nameOf(item), "aria-selected": "false", tabindex: "-1" },
+      picture(this.app, item, "") ?? html("span", { class: "card-text" }, titleOf(item)));
+    tile.addEventListener("click", () => this.app.go(`#/search?id=${encodeURIComponent(item.id)}`));
+    return tile;
+  }
+
+  // The arrow keys move between examples; only one of them takes part in the order of Tab.
+  move(event) {
+    const tiles = [...this.grid.children];
+    const at = tiles.indexOf(document.activeElement);
+    const columns = tiles.filter((tile) => tile.offsetTop === tiles[0].offsetTop).length;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, Home: -at, End: tiles.length - 1 - at };
+    const to = at + steps[event.key];
+    if (at < 0 || !(to >= 0 && to < tiles.length)) return;
+    event.preventDefault();
+    this.rove(to);
+    tiles[to].focus();
+  }
+
+  rove(to) {
+    [...this.grid.children].forEach((tile, i) => tile.setAttribute("tabindex", i === to ? "0" : "-1"));
+  }
+
+  mark(id) {
+    this.chosen = id;
+    const at = this.items.findIndex((item) => item.id === id);
+    [...this.grid.children].forEach((tile, i) => tile.setAttribute("aria-selected", String(i === at)));
+    this.rove(Math.max(0, at));
+  }
+}
+
+function randomVectors(n, width) {
+  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+  return Array.from({ length: n }, () => Array.from({ length: width }, () => Number(normal().toFixed(4))));
+}
+
+function shuffled(list) {
+  const copy = [...list];
+  for (let i = copy.length - 1; i > 0; i--) {
+    const j = Math.floor(Math.random() * (i + 1));
+    [copy[i], copy[j]] = [copy[j], copy[i]];
+  }
+  return copy;
 }

@@ -1,12 +1,38 @@
-// A map of items, coloured by label: two principal components, drawn on a canvas.
+// A map of items, coloured by label, drawn on a canvas: zoom, pan, and a click opens an item.
 
 import { count, html, labelText } from "./elements.js";
-import { SHAPES, trace } from "./insight-shapes.js";
 
-const COLOURS = 8; // --label-0 to --label-7 in insight.css, also told apart by colour-blind people
+// Small shapes, so that labels differ by more than their colour: corners of filled shapes, or strokes of open ones.
+const turn = (n, begin = -Math.PI / 2) => Array.from({ length: n }, (_, i) => [Math.cos(begin + (2 * Math.PI * i) / n), Math.sin(begin + (2 * Math.PI * i) / n)]);
+
+// Corners of filled shapes, or strokes of open ones, within a circle of radius 1.
+const SHAPES = [
+  { round: true },
+  { corners: turn(4, Math.PI / 4).map(([x, y]) => [x * 1.2, y * 1.2]) },
+  { corners: turn(3).map(([x, y]) => [x * 1.3, y * 1.3]) },
+  { corners: turn(4).map(([x, y]) => [x * 1.3, y * 1.3]) },
+  { strokes: [[[-1, -1], [1, 1]], [[-1, 1], [1, -1]]] },
+  { round: true, hollow: true },
+];
+
+function trace(pen, { round, corners, strokes, hollow }, x, y, size, colour) {
+  pen.beginPath();
+  pen.fillStyle = pen.strokeStyle = colour;
+  pen.lineWidth = size / 2.2;
+  if (round) pen.arc(x, y, size * (hollow ? 0.9 : 1), 0, 2 * Math.PI);
+  for (const line of corners ? [[...corners, corners[0]]] : strokes ?? []) {
+    line.forEach(([dx, dy], i) => (i ? pen.lineTo(x + dx * size, y + dy * size) : pen.moveTo(x + dx * size, y + dy * size)));
+  }
+  if (strokes || hollow) pen.stroke();
+  else pen.fill();
+}
+
+const COLOURS = 8; // --label-0 to --label-7 in style.css, also told apart by colour-blind people
 const STYLES = COLOURS * SHAPES.length;
 const SIZE = 4;
-const MARGIN = 14;
+const MARGIN = 18;
+const MOST_ZOOM = 40;
+const DRAGGED = 4; // pixels from which on a press is no click
 const REACH = 14; // pixels around the pointer
 const NAMES = 40; // pixels of the map's width per label that is written into it
 const NONE = "no label";
@@ -19,27 +45,46 @@ export class ItemMap {
     this.labels = [];
     this.chosen = null; // a label picked in the legend
     this.at = null; // the point named now
+    this.view = { zoom: 1, x: 0.5, y: 0.5 }; // the middle of what is seen, in parts of the whole
+    this.pointers = new Map(); // pressed ones: id -> place
     this.says = html("p", { class: "hint", role: "status" });
     this.canvas = html("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map", "aria-labelledby": "map-title", "aria-describedby": "map-help map-names" });
     this.names = html("p", { id: "map-names", class: "sentence map-names", role: "status" });
     this.find = html("input", { type: "search", id: "legend-find", autocomplete: "off", spellcheck: "false", placeholder: "Find a label" });
     this.legend = html("ul", { class: "map-legend", "aria-label": "Legend; choose a label to see only its items" });
-    this.help = html("p", { class: "hint", id: "map-help" }, "Point at an item to name it, click to open it. With the keyboard: arrow keys move to the next item in a direction, Enter opens it.");
+    this.help = html("p", { class: "hint", id: "map-help" }, "Point at an item to name it, click to open it; zoom with the wheel or two fingers, drag to move. With the keyboard: arrow keys move to the next item in a direction, Enter opens it, + and - zoom.");
+    const zoom = (text, name, factor) => {
+      const button = html("button", { type: "button", "aria-label": name, title: name }, text);
+      button.addEventListener("click", () => this.zoom(factor));
+      return button;
+    };
+    this.tools = html("div", { class: "map-tools" }, zoom("+", "Zoom in", 1.6), zoom("−", "Zoom out", 1 / 1.6), zoom("⤢", "Show all", 0));
     this.element = html("section", { class: "card wide", "aria-labelledby": "map-title" },
       html("div", { class: "head" }, html("h2", { id: "map-title" }, "Map of items")),
-      html("p", { class: "hint" }, "Items with similar values lie close together, along the two ", app.explain("principal components"), ". Far from the middle, distances are shortened."),
+      html("p", { class: "hint" }, "Items that were learned to be similar lie close together (t-SNE); how far groups are apart says little. ",
+        html("span", { class: "suspect-key" }), " has a label that the others contradict: ", html("a", { href: app.href("#/review") }, "review"), "."),
       this.says,
       html("div", { class: "mapped" },
-        html("div", {}, html("div", { class: "map-frame" }, this.canvas), this.names, this.help),
+        html("div", {}, html("div", { class: "map-frame" }, this.canvas, this.tools), this.names, this.help),
         html("div", { class: "map-side" }, html("label", { for: "legend-find", class: "unseen" }, "Find a label in the legend"), this.find, this.legend)));
     this.listen();
   }
 
   listen() {
     const { canvas } = this;
-    canvas.addEventListener("pointermove", (event) => this.name(this.nearest(event.offsetX, event.offsetY)));
+    canvas.addEventListener("pointermove", (event) => this.moved(event));
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+      this.dragged = this.pointers.size > 1 ? Infinity : 0;
+    });
+    for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, (event) => this.pointers.delete(event.pointerId));
     canvas.addEventListener("pointerleave", () => document.activeElement !== canvas && this.name(null));
-    canvas.addEventListener("click", (event) => this.open(this.nearest(event.offsetX, event.offsetY)));
+    canvas.addEventListener("click", (event) => this.dragged > DRAGGED || this.open(this.nearest(event.offsetX, event.offsetY)));
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.zoom(2 ** (-event.deltaY / 240), event.offsetX, event.offsetY);
+    }, { passive: false });
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("focus", () => canvas.matches(":focus-visible") && this.at === null && this.name(this.visible()[0] ?? null));
     canvas.addEventListener("blur", () => this.name(null));
@@ -51,20 +96,48 @@ export class ItemMap {
     });
   }
 
+  // Drag with one pointer, zoom with two, else name what is under it.
+  moved(event) {
+    const before = this.pointers.get(event.pointerId), to = { x: event.offsetX, y: event.offsetY };
+    if (!before) return this.name(this.nearest(to.x, to.y));
+    const [other] = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+    this.pointers.set(event.pointerId, to);
+    if (other) return this.zoom(Math.hypot(to.x - other.x, to.y - other.y) / (Math.hypot(before.x - other.x, before.y - other.y) || 1), other.x, other.y);
+    this.dragged += Math.hypot(to.x - before.x, to.y - before.y);
+    if (this.dragged > DRAGGED) this.pan(before.x - to.x, before.y - to.y);
+  }
+
+  // By a factor around a place; 0 shows all.
+  zoom(factor, x = this.canvas.clientWidth / 2, y = this.canvas.clientHeight / 2) {
+    const { view, canvas } = this, zoom = factor ? Math.min(MOST_ZOOM, Math.max(1, view.zoom * factor)) : 1;
+    const [dx, dy] = [x / canvas.clientWidth - 0.5, y / canvas.clientHeight - 0.5];
+    view.x += dx / view.zoom - dx / zoom;
+    view.y += dy / view.zoom - dy / zoom;
+    view.zoom = zoom;
+    this.pan(0, 0);
+  }
+
+  pan(dx, dy) {
+    const { view, canvas } = this, half = 0.5 / view.zoom;
+    const kept = (place, by, length) => Math.min(1 - half, Math.max(half, place + by / length / view.zoom));
+    [view.x, view.y] = [kept(view.x, dx, canvas.clientWidth), kept(view.y, dy, canvas.clientHeight)];
+    this.draw();
+  }
+
   async update() {
-    const answer = await this.app.ask("POST", "/map", { limit: 2000 });
+    this.says.textContent = "The map is being drawn; that takes some seconds.";
+    const answer = await this.app.ask("POST", "/map", {});
+    const suspects = new Set(answer.suspects);
     const sizes = new Map();
     this.points = answer.ids.map((id, i) => {
       const labels = answer.labels[i];
       const label = labels == null || labels.length === 0 ? null : [].concat(labels)[0];
       sizes.set(label, (sizes.get(label) ?? 0) + 1);
-      return { id, labels, label, x: answer.x[i], y: answer.y[i] };
+      return { id, labels, label, x: answer.x[i], y: answer.y[i], isSuspect: suspects.has(id) };
     });
-    const order = sizes.size > STYLES ? (a, b) => b.n - a.n || compare(a.label, b.label) : (a, b) => compare(a.label, b.label);
-    this.labels = [...sizes].map(([label, n]) => ({ label, n })).sort(order);
+    this.labels = [...sizes].map(([label, n]) => ({ label, n })).sort((a, b) => (a.label === null) - (b.label === null) || b.n - a.n || compare(a.label, b.label));
     this.styles = new Map(this.labels.filter(({ label }) => label !== null).map(({ label }, i) => [label, i % STYLES]));
     if (this.chosen !== null && !sizes.has(this.chosen)) this.chosen = null;
-    this.answer = answer;
     this.at = null;
     this.element.classList.toggle("empty", !this.points.length);
     this.says.textContent = this.sentence();
@@ -74,10 +147,10 @@ export class ItemMap {
 
   sentence() {
     if (!this.points.length) return "There is nothing to show yet: the hasher needs labelled items first.";
-    const [a, b] = this.answer.explained ?? [];
-    const repeated = this.styles.size > STYLES ? ` Colours and shapes repeat after ${STYLES} labels.` : "";
-    const shares = a === undefined ? "" : ` They show ${Math.round(100 * (a + b))} % of all differences.`;
-    return `${count(this.points.length)} items${this.app.stats?.n_items > this.points.length ? `, a random sample of ${count(this.app.stats.n_items)}` : ""}.${shares}${repeated}`;
+    const repeated = this.styles.size > STYLES ? ` Colours and shapes repeat after ${STYLES} labels, the most frequent first.` : "";
+    const nSuspects = this.points.filter(({ isSuspect }) => isSuspect).length;
+    const suspects = nSuspects ? ` ${count(nSuspects)} of them ringed: others contradict their label.` : "";
+    return `${count(this.points.length)} items${this.app.stats?.n_items > this.points.length ? `, a random sample of ${count(this.app.stats.n_items)}` : ""}.${suspects}${repeated}`;
   }
 
   visible() {
@@ -95,17 +168,19 @@ export class ItemMap {
     this.scale(width, height);
     const style = getComputedStyle(canvas);
     this.colours = Array.from({ length: COLOURS }, (_, i) => style.getPropertyValue(`--label-${i}`).trim());
-    [this.ink, this.paper, this.soft] = ["--ink", "--card", "--soft"].map((name) => style.getPropertyValue(name).trim());
+    [this.ink, this.paper, this.soft, this.bad] = ["--ink", "--card", "--soft", "--bad"].map((name) => style.getPropertyValue(name).trim());
     this.pen.clearRect(0, 0, width, height);
     for (const point of this.points) if (this.chosen !== null && point.label !== this.chosen) this.mark(point, 0.12);
     for (const point of this.visible()) this.mark(point, 0.8);
+    for (const point of this.visible()) if (point.isSuspect) this.ring(point, this.bad, 1.6, SIZE + 3);
     this.write(style.fontFamily);
     if (this.at) this.ring(this.at);
   }
 
   scale(width, height) {
-    const across = places(this.points.map(({ x }) => x), width);
-    const down = places(this.points.map(({ y }) => -y), height);
+    const { view } = this;
+    const across = places(this.points.map(({ x }) => x), width).map((x) => (x / width - view.x) * view.zoom * width + width / 2);
+    const down = places(this.points.map(({ y }) => -y), height).map((y) => (y / height - view.y) * view.zoom * height + height / 2);
     this.points.forEach((point, i) => ([point.px, point.py] = [across[i], down[i]]));
   }
 
@@ -123,15 +198,16 @@ export class ItemMap {
     this.pen.font = `600 12px ${family}`;
     this.pen.textAlign = "center";
     this.pen.textBaseline = "middle";
-    const largest = this.labels.toSorted((a, b) => b.n - a.n).slice(0, this.canvas.clientWidth / NAMES);
+    const largest = this.labels.slice(0, (this.canvas.clientWidth / NAMES) * this.view.zoom ** 2);
     const shown = this.chosen === null ? largest : this.labels.filter(({ label }) => label === this.chosen);
     for (const { label } of shown) {
       if (label === null || this.labels.length === 1) continue;
       const mine = this.points.filter((point) => point.label === label);
       const text = shortened(String(label));
       const half = this.pen.measureText(text).width / 2 + 3;
-      const x = Math.min(Math.max(median(mine.map(({ px }) => px)), half), this.canvas.clientWidth - half);
-      const y = median(mine.map(({ py }) => py));
+      const middle = median(mine.map(({ px }) => px)), y = median(mine.map(({ py }) => py)) - 2.6 * SIZE;
+      if (middle < 0 || middle > this.canvas.clientWidth || y < 0 || y > this.canvas.clientHeight) continue;
+      const x = Math.min(Math.max(middle, half), this.canvas.clientWidth - half);
       if (taken.some((other) => Math.abs(other.x - x) < other.half + half && Math.abs(other.y - y) < 16)) continue;
       taken.push({ x, y, half });
       this.pen.lineWidth = 4;
@@ -143,11 +219,11 @@ export class ItemMap {
     }
   }
 
-  ring({ px, py }) {
-    this.pen.lineWidth = 2.5;
-    this.pen.strokeStyle = this.ink;
+  ring({ px, py }, colour = this.ink, width = 2.5, radius = SIZE + 5) {
+    this.pen.lineWidth = width;
+    this.pen.strokeStyle = colour;
     this.pen.beginPath();
-    this.pen.arc(px, py, SIZE + 5, 0, 2 * Math.PI);
+    this.pen.arc(px, py, radius, 0, 2 * Math.PI);
     this.pen.stroke();
   }
 
@@ -164,7 +240,7 @@ export class ItemMap {
     if (point === this.at) return;
     this.at = point;
     this.canvas.style.cursor = point ? "pointer" : "";
-    this.names.textContent = point ? `Item ${point.id}, ${point.label === null ? NONE : `label ${labelText(point.labels)}`}` : "";
+    this.names.textContent = point ? `Item ${point.id}, ${point.label === null ? NONE : `label ${labelText(point.labels)}${point.isSuspect ? ", which others contradict" : ""}`}` : "";
     this.draw();
   }
 
@@ -176,6 +252,7 @@ export class ItemMap {
     const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (event.key === "Enter") this.open(this.at);
     else if (direction) this.name(this.next(...direction));
+    else if (event.key === "+" || event.key === "-") this.zoom(event.key === "+" ? 1.6 : 1 / 1.6, this.at?.px, this.at?.py);
     else if (event.key === "Escape" && this.chosen !== null) this.choose(null);
     else return;
     event.preventDefault();
@@ -233,13 +310,11 @@ export class ItemMap {
 }
 
 const compare = (a, b) => (a === null) - (b === null) || String(a).localeCompare(String(b), "en", { numeric: true });
-// Pixels along an axis. Far from the middle they are denser, so that a few items far off do not press the others together.
+
+// Pixels along an axis.
 function places(values, length) {
-  const middle = median(values);
-  const unit = 2 * median(values.map((value) => Math.abs(value - middle))) || 1;
-  const bent = values.map((value) => Math.asinh((value - middle) / unit));
-  const [least, most] = [Math.min(...bent), Math.max(...bent)];
-  return bent.map((value) => (most > least ? MARGIN + ((value - least) / (most - least)) * (length - 2 * MARGIN) : length / 2));
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return values.map((value) => (most > least ? MARGIN + ((value - least) / (most - least)) * (length - 2 * MARGIN) : length / 2));
 }
 
 const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
