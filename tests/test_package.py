@@ -17,7 +17,7 @@ def test_every_public_name_can_be_imported_and_is_documented():
     for name in dir(onlinehash):
         thing = getattr(onlinehash, name)
         assert name == "__version__" or thing.__doc__
-    assert {*onlinehash.__all__, "Client"} == set(dir(onlinehash))
+    assert {*onlinehash.__all__, "AsyncClient", "Client"} == set(dir(onlinehash))
     with pytest.raises(AttributeError, match="no attribute 'HCHO'"):
         onlinehash.HCHO  # noqa: B018
 

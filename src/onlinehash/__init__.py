@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onlinehash.client import AsyncClient as AsyncClient
     from onlinehash.client import Client as Client
     from onlinehash.codebooks import hadamard_codewords as hadamard_codewords
     from onlinehash.codes import asymmetric_distances as asymmetric_distances
@@ -55,12 +56,13 @@ if TYPE_CHECKING:
     from onlinehash.indexes import FlatIndex as FlatIndex
     from onlinehash.metrics import Ranking as Ranking
     from onlinehash.metrics import mean_average_precision as mean_average_precision
+    from onlinehash.tables import to_frame as to_frame
     from onlinehash.types import SearchResult as SearchResult
 
 __version__ = "0.3.0.dev0"
 
 _NAMES = {
-    "client": "Client",
+    "client": "AsyncClient Client",
     "codebooks": "hadamard_codewords",
     "codes": "asymmetric_distances hamming_distances pack_bits pack_signs unpack_bits unpack_signs",
     "collection": "Collection",
@@ -72,13 +74,14 @@ _NAMES = {
     "OnlineHasher load_hasher make_hasher register_hasher",
     "indexes": "FlatIndex",
     "metrics": "Ranking mean_average_precision",
+    "tables": "to_frame",
     "types": "SearchResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = {*_NAMES, "checks", "experiments", "features", "service", "streams", "tables"}
+_MODULES = {*_NAMES, "checks", "experiments", "features", "service", "streams"}
 
-# Without the extra that Client needs, a star import still works.
-__all__ = ["__version__", *(name for name in _HOMES if name != "Client")]  # noqa: PLE0604 (names of _HOMES)
+# Without the extra that the clients need, a star import still works.
+__all__ = ["__version__", *(name for name in _HOMES if _HOMES[name] != "client")]  # noqa: PLE0604 (names of _HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -90,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, "Client"})
+    return sorted({*__all__, *_HOMES})

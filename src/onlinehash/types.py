@@ -127,14 +127,34 @@ class SearchResult:
         return len(self.ids)
 
     def __getitem__(self, i: int) -> SearchResult:
-        return replace(
-            self,
-            ids=self.ids[i],
-            distances=self.distances[i],
-            labels=None if self.labels is None else self.labels[i],
-            payload=None if self.payload is None else self.payload[i],
-            vectors=None if self.vectors is None else self.vectors[i],
-        )
+        return replace(self, **{name: rows[i] for name, rows in self._columns().items()})
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))
+
+    def _columns(self) -> dict[str, Any]:
+        """Return what has one row per query."""
+        names = ("ids", "distances", "labels", "payload", "vectors")
+        return {name: rows for name in names if (rows := getattr(self, name)) is not None}
+
+    def without(self, ids: Sequence[int | str], k: int | None) -> SearchResult:
+        """Return at most k items per query, None for all, without the id that is given for each query."""
+        kept = [[i for i, id in enumerate(row) if id != own][:k] for own, row in zip(ids, self.ids, strict=True)]
+        columns: dict[str, Any] = {}
+        for name, rows in self._columns().items():
+            columns[name] = [
+                row[some] if isinstance(row, np.ndarray) else [row[i] for i in some]
+                for row, some in zip(rows, kept, strict=True)
+            ]
+        return replace(self, **columns)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[SearchResult]) -> SearchResult:
+        """Return the results of batches of queries as one; without a version, if they were not all of one."""
+        if len(parts) == 1:
+            return parts[0]
+        columns: dict[str, Any] = {
+            name: [row for part in parts for row in getattr(part, name)] for name in parts[0]._columns()
+        }
+        is_one = len({part.version for part in parts}) == 1
+        return replace(parts[0], version=parts[0].version if is_one else None, **columns)

@@ -1,5 +1,10 @@
 """The OpenAPI document holds: whatever it allows is answered as it says, and never with a failure."""
 
+import json
+import shutil
+import subprocess
+from importlib import import_module
+
 import httpx
 import numpy as np
 import pytest
@@ -14,11 +19,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
     unsupported_method,
 )
-from tests.service.running import running
+from tests.service.running import X, make, running, serving_here
 from tests.service.test_routes import NPY
 from tests.thorough import times
 
 from onlinehash import LSH, Collection
+from onlinehash.service import create_app
 
 pytestmark = pytest.mark.slow
 
@@ -80,3 +86,40 @@ def test_every_answer_is_in_the_document(operations, number, mode):
 
 def test_the_document_is_served(server):
     assert httpx.get(f"{server.url}/openapi.json").json()["openapi"].startswith("3.")
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    with Collection.open(make(tmp_path_factory.mktemp("described") / "items.oh")) as collection:
+        return create_app(collection).openapi()
+
+
+def test_operations_have_short_ids_of_their_own(document):
+    ids = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
+    assert len(set(ids)) == len(ids) and {"upsert", "search", "classify", "stats"} <= set(ids)
+    assert all(id.isidentifier() and len(id) <= 20 for id in ids)
+
+
+def test_a_generated_client_writes_and_searches(document, tmp_path, monkeypatch):
+    program = shutil.which("openapi-python-client")
+    if program is None:
+        pytest.skip("openapi-python-client is not installed")
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    command = [program, "generate", "--path", "openapi.json", "--meta", "none", "--output-path", "generated_client"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    items, models = import_module("generated_client.api.items"), import_module("generated_client.models")
+    ours, search = import_module("generated_client.client"), import_module("generated_client.api.search.search")
+    upsert, update = (import_module(f"{items.__name__}.{name}") for name in ("upsert", "update"))
+    big = (1 << 62) + 1
+    with serving_here(make(tmp_path / "items.oh")) as url, ours.Client(base_url=url) as client:
+        given = {"ids": [1, 2, big], "vectors": X[:3].tolist(), "labels": [0, 1, 0]}
+        body = models.UpsertJsonItemsRequest.from_dict(given)
+        for _ in range(2):
+            done = upsert.sync(client=client, body=body, idempotency_key="one")
+            assert (done.changed, done.n_items) == (3, 3)
+        changed = models.UpdateJsonItemsRequest.from_dict({"ids": [2], "payload": [{"n": 1}]})
+        assert update.sync(client=client, body=changed).changed == 1
+        asked = models.SearchJsonSearchRequest.from_dict({"vectors": X[2:3].tolist(), "k": 1, "include": ["labels"]})
+        found = search.sync(client=client, body=asked)
+        assert found.ids == [[big]] and found.labels == [[0]]

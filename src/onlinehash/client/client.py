@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -246,27 +246,43 @@ class Client:
                 given_texts, wanted = counted(len(given["documents"]), "value"), counted(n_rows, "id")
                 raise InvalidInputError(f"documents has {given_texts} for {wanted}; pass one per id.")
 
-        def send(some: slice, noted: dict[str, Any]) -> Any:
-            part = {name: column and column[some] for name, column in given.items()}
-            return self._http.ask(
-                method, "/items", {"ids": listed[some], **part, **noted}, None if rows is None else rows[some]
-            )
+        removed = {name: None for name, column in given.items() if column is None}
+        listings = {name: column for name, column in given.items() if column is not None}
+        self._send(method, "/items", {"ids": listed, **listings}, removed, rows, checkpoint)
 
-        self._change(n_rows, ROWS_PER_REQUEST if rows is None else _size(rows), send, checkpoint)
-
-    def _change(
+    def _send(
         self,
-        n_rows: int,
-        size: int,
-        send: Callable[[slice, dict[str, Any]], Any],
-        checkpoint: Mapping[str, Any] | None,
+        method: str,
+        path: str,
+        columns: Mapping[str, Sequence[Any]],
+        body: Mapping[str, Any] | None = None,
+        rows: NDArray[Any] | None = None,
+        checkpoint: Mapping[str, Any] | None = None,
     ) -> list[Any]:
-        """Change some rows at a time; the checkpoint goes with the last, or alone where there are none."""
-        noted = {} if checkpoint is None else {"checkpoint": dict(checkpoint)}
-        if not n_rows:
-            for name, value in (checkpoint or {}).items():
-                self._http.ask("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
-        return in_parts(n_rows, size, lambda some: send(some, noted if some.stop >= n_rows else {}))
+        """Return the answers for columns of the body and vectors, some rows at a time; fewer where so many are refused.
+
+        The checkpoint goes with the last of them, or alone where there are none.
+        """
+        n_rows, size = len(next(iter(columns.values()), rows if rows is not None else [])), ROWS_PER_REQUEST
+        if rows is not None:
+            size = max(1, min(ROWS_PER_REQUEST, NUMBERS_PER_REQUEST // int(rows.shape[1])))
+        for name, value in (checkpoint or {}).items() if not n_rows else ():
+            self._http.ask("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
+        answers, start = list[Any](), 0
+        while start < n_rows:
+            some, sent = slice(start, start + size), dict(body or {})
+            for name, column in columns.items():
+                sent[name] = column[some]
+            if checkpoint is not None and some.stop >= n_rows:
+                sent["checkpoint"] = dict(checkpoint)
+            try:
+                answers.append(self._http.ask(method, path, sent or None, None if rows is None else rows[some]))
+                start += size
+            except OverLimitError:
+                size = min(size, n_rows - start) // 2
+                if size == 0:
+                    raise
+        return answers
 
     def delete(
         self,
@@ -293,13 +309,12 @@ class Client:
         """
         if (ids is None) == (where is None):
             raise InvalidInputError("delete takes ids or where, one of the two.")
-        listed = None if ids is None else check_item_ids(ids, None)
-        options = {"where": where, "missing": missing, "unlearn": unlearn}
-
-        def send(some: slice, noted: dict[str, Any]) -> Any:
-            return self._http.ask("POST", "/items/delete", {"ids": listed and listed[some], **options, **noted})
-
-        answers = self._change(1 if listed is None else len(listed), ROWS_PER_REQUEST, send, checkpoint)
+        body = {"where": where, "missing": missing, "unlearn": unlearn}
+        if ids is None:
+            answers = [self._http.ask("POST", "/items/delete", {**body, "checkpoint": _given(checkpoint)})]
+        else:
+            listed = {"ids": check_item_ids(ids, None)}
+            answers = self._send("POST", "/items/delete", listed, body, checkpoint=checkpoint)
         return sum(int(answer.get("changed", 0)) for answer in answers)
 
     def link(self, ids: Any, *, checkpoint: Mapping[str, Any] | None = None) -> int | str:
@@ -325,12 +340,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        listed = check_item_ids(ids, None)
-
-        def send(some: slice, noted: dict[str, Any]) -> Any:
-            return self._http.ask("POST", "/unlink", {"ids": listed[some], **noted})
-
-        self._change(len(listed), ROWS_PER_REQUEST, send, checkpoint)
+        self._send("POST", "/unlink", {"ids": check_item_ids(ids, None)}, checkpoint=checkpoint)
 
     def merge_labels(self, label: int | str, into: int | str, *, checkpoint: Mapping[str, Any] | None = None) -> int:
         """Give all items of a label another that other items have, as :meth:`Collection.merge_labels`.
@@ -383,10 +393,7 @@ class Client:
         ----------
         ids : int or str, or several
         """
-        listed = check_item_ids(ids, None)
-        answers = in_parts(
-            len(listed), ROWS_PER_REQUEST, lambda some: self._http.ask("POST", "/items/get", {"ids": listed[some]})
-        )
+        answers = self._send("POST", "/items/get", {"ids": check_item_ids(ids, None)})
         return [item for answer in answers for item in _items(answer)]
 
     def page(
@@ -503,13 +510,11 @@ class Client:
         among = search_filter(labels, ids, where, {})
         body = {"labels": among.labels, "ids": among.ids, "where": where, "include": list(include), **options}
         if by_id:
-            answers = self._ask_in_parts("/search", "by_id", queries, body)
+            answers = self._send("POST", "/search", {"by_id": queries}, body)
         else:
             answers, single = self._ask_about("/search", queries, body)
-        columns: dict[str, Any] = {"ids": [], "distances": []}
-        versions = set()
+        parts = [SearchResult([], [])] if not answers else []
         for found in answers:
-            versions.add(found.pop("version"))
             if "array" in found:
                 ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)
                 found["vectors"] = np.split(found.pop("array"), ends)
@@ -517,27 +522,20 @@ class Client:
                 found["labels"] = [
                     [tuple(one) if isinstance(one, list) else one for one in row] for row in found["labels"]
                 ]
-            for name, part in found.items():
-                columns.setdefault(name, []).extend(part)
-        result = SearchResult(**columns, version=versions.pop() if len(versions) == 1 else None)
+            parts.append(SearchResult(**found))
+        result = SearchResult.concatenate(parts)
         return result[0] if single else result
 
     def _ask_about(self, path: str, queries: Any, body: dict[str, Any]) -> tuple[list[Any], bool]:
         """Return the answers for vectors, texts or an image, some at a time, and whether there is one query alone."""
         if isinstance(queries, bytes):
-            return self._ask_in_parts(path, "images", [b64encode(queries).decode()], body), True
+            return self._send("POST", path, {"images": [b64encode(queries).decode()]}, body), True
         if isinstance(queries, str):
-            return self._ask_in_parts(path, "documents", [queries], body), True
+            return self._send("POST", path, {"documents": [queries]}, body), True
         if isinstance(queries, (list, tuple)) and queries and isinstance(queries[0], str):
-            return self._ask_in_parts(path, "documents", queries, body), False
+            return self._send("POST", path, {"documents": queries}, body), False
         rows, single = _rows(queries)
-        return in_parts(len(rows), _size(rows), lambda some: self._http.ask("POST", path, body, rows[some])), single
-
-    def _ask_in_parts(self, path: str, name: str, rows: Sequence[Any], body: dict[str, Any]) -> list[Any]:
-        """Return the answers for a list in the body, some of it at a time."""
-        return in_parts(
-            len(rows), ROWS_PER_REQUEST, lambda some: self._http.ask("POST", path, {**body, name: rows[some]})
-        )
+        return self._send("POST", path, {}, body, rows), single
 
     # ------------------------------------------------------------------ decisions
 
@@ -588,7 +586,7 @@ class Client:
         vectors : array-like of shape (n_vectors, n_features), or (n_features,) for one
         """
         rows, single = _rows(vectors)
-        found = in_parts(len(rows), _size(rows), lambda some: self._http.ask("POST", "/encode", None, rows[some]))
+        found = self._send("POST", "/encode", {}, None, rows)
         packed: Codes = np.concatenate([answer["array"] for answer in found])
         return packed[0] if single else packed
 
@@ -730,20 +728,6 @@ class Client:
         return dict(state["result"] or {})
 
 
-def in_parts(n_rows: int, size: int, send: Callable[[slice], Any]) -> list[Any]:
-    """Return the answers for some rows at a time; fewer where the service refuses so many."""
-    answers, start = [], 0
-    while start < n_rows:
-        try:
-            answers.append(send(slice(start, start + size)))
-            start += size
-        except OverLimitError:
-            size = min(size, n_rows - start) // 2
-            if size == 0:
-                raise
-    return answers
-
-
 def _rows(vectors: Any) -> tuple[NDArray[Any], bool]:
     """Return vectors, one per row, at most in double precision, and whether there is one alone."""
     rows, single = check_queries(vectors, None, None)
@@ -753,11 +737,6 @@ def _rows(vectors: Any) -> tuple[NDArray[Any], bool]:
 def _given(checkpoint: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return a checkpoint as JSON can have it."""
     return None if checkpoint is None else dict(checkpoint)
-
-
-def _size(rows: NDArray[Any]) -> int:
-    """Return the number of vectors per request."""
-    return max(1, min(ROWS_PER_REQUEST, NUMBERS_PER_REQUEST // int(rows.shape[1])))
 
 
 def _recipe(hasher: OnlineHasher | str | int) -> dict[str, Any]:

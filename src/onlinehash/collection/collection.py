@@ -22,7 +22,7 @@ from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
 from onlinehash.collection.finder import Cursor, Finder, Queries, Request
-from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
+from onlinehash.collection.generations import DUE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
@@ -55,7 +55,6 @@ from onlinehash.hashers import HASHERS, HROH, OnlineHasher, load_hasher
 from onlinehash.types import Codes, Progress, Rescore, SearchResult
 
 _log = logging.getLogger(__name__)
-_DISTANCES_AT_ONCE = 2_000_000  # computed in about a millisecond
 
 T = TypeVar("T")
 
@@ -1198,18 +1197,38 @@ class Collection:
         result = self._finder.search(queries, among, request)
         return result[0] if queries.single else result
 
-    def searches_at_once(self, n_queries: int) -> bool:
-        """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.
+    def search_by_id(
+        self,
+        ids: Any,
+        k: int = 10,
+        *,
+        labels: Any = None,
+        where: Any = None,
+        rescore: str | None = "auto",
+        include: Iterable[str] | None = None,
+    ) -> SearchResult:
+        """Find the k nearest items of stored items, which do not find themselves.
 
         Parameters
         ----------
-        n_queries : int
+        ids : int or str, or several
+        k, labels, where, rescore, include
+            As for :meth:`search`.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from onlinehash import Collection
+        >>> with TemporaryDirectory() as folder, Collection.open(f"{folder}/pets.oh", "hcoh") as pets:
+        ...     pets.upsert([1, 2, 3], [[1.0, 0.5], [1.0, 0.4], [-1.0, 0.5]], ["dog", "dog", "cat"])
+        ...     pets.search_by_id(1, k=1).ids
+        [2]
         """
-        searcher = self._searcher
-        waits = self._closed or self._store.readonly or self._is_touched or searcher.is_torn
-        in_memory = searcher.generation is not None and searcher.engine.kind == "memory"
-        is_small = n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
-        return in_memory and is_small and not waits and not self._refresher.is_stale(FAR_SHARE)
+        listed = check_item_ids(ids, self.id_type)
+        vectors = np.array([item.vectors for item in self.get(listed)])
+        options: Any = {"labels": labels, "where": where, "rescore": rescore, "include": include}
+        found = self.search(vectors, check_positive_int("k", k) + 1, **options).without(listed, k)
+        return found[0] if is_single(ids) else found
 
     def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:
         """Bring memory up to date, and return the filters."""

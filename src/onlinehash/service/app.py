@@ -194,7 +194,7 @@ class Application:
     async def _answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
         """Find what a request is for, and answer it."""
         request, path = Request(scope, receive), scope["path"].removeprefix(scope.get("root_path", ""))
-        page, own, params = self._pages.get(path), self._own.get(path), dict[str, str]()
+        page, own = self._pages.get(path), self._own.get(path)
         if page is not None or own is not None:
             scope["pattern"] = path if page is None or page.cache == b"no-cache" else "page"
             _demand_method(scope, ("GET", "HEAD") if own is None or own.tag == "health" else ("GET",))
@@ -209,15 +209,13 @@ class Application:
             rest = slash + rest
         elif len(self.services) > 1 or rest == path:
             raise no_route(scope, 404, "Not Found")
-        operations = self._operations.get(rest, {})
-        if not operations:
-            folder = rest[: rest.find("/", 1) + 1]
-            operations = self._operations.get(folder, {})
-            params = {part.path.partition("{")[2][:-1]: rest.removeprefix(folder) for part in operations.values()}
+        operations = self._operations.get(rest) or self._operations.get(rest[: rest.find("/", 1) + 1], {})
         if not operations:
             raise no_route(scope, 404, "Not Found")
-        found = next(iter(operations.values()))
-        scope["pattern"] = prefix + found.path
+        pattern = next(iter(operations.values())).path
+        folder, is_open, param = pattern.partition("{")
+        params = {param[:-1]: rest.removeprefix(folder)} if is_open else {}
+        scope["pattern"] = prefix + pattern
         if "GET" in operations and operations["GET"].is_file:
             operations = operations | {"HEAD": operations["GET"]}
         _demand_method(scope, operations)

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from onlinehash.exceptions import OnlineHashError
-from onlinehash.service.limits import Held
+from onlinehash.service.limits import Call, too_long
 from onlinehash.service.problems import LATER, Problem, about, stopping
 from onlinehash.types import Progress
 
@@ -24,25 +24,6 @@ _log = logging.getLogger("onlinehash.service")
 SECONDS_UNWATCHED = 0.05  # in which a client may leave unnoticed: most answers take less
 
 T = TypeVar("T")
-
-
-class Call:
-    """What a request may take: the time at which work for it must end, and memory."""
-
-    def __init__(self, seconds: float, held: Held) -> None:
-        self.end, self.held = monotonic() + seconds, held
-
-
-def too_long() -> Problem:
-    """Return the problem of a request whose time is up."""
-    rule = "timeout: this took longer than the limit of this service; send fewer queries at a time, or ask for less."
-    return Problem(422, "over-limit", rule, field="timeout")
-
-
-def demand_time(call: Call, *progress: int) -> None:
-    """Raise if the time of a request is up; work that reports its progress to this ends then."""
-    if monotonic() > call.end:
-        raise too_long()
 
 
 class Executor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -14,12 +14,11 @@ from msgspec import UNSET, Struct
 from starlette.responses import Response
 
 from onlinehash.collection import Decision, History, Item, ItemMap, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
-from onlinehash.collection.finder import measure_of, n_candidates
+from onlinehash.collection.finder import n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask
-from onlinehash.service.executors import Call, demand_time
-from onlinehash.service.limits import Held, Limits, check_limit
+from onlinehash.service.limits import Call, Limits, check_limit
 from onlinehash.service.media import IMAGES, open_image, read_image
 from onlinehash.service.problems import Problem, about, invalid
 from onlinehash.service.requests import Id, Label, Labels, SearchRequest
@@ -35,7 +34,6 @@ LESS_PAYLOAD = "ask for fewer items, or leave the payload out"
 _INT64 = re.compile(r"-?[0-9]{1,19}")
 MAX_MAPPED_ITEMS = 2000
 _KINDS = "vectors, documents or images"
-_COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 
 
 # ---------------------------------------------------------------------- changes
@@ -146,7 +144,7 @@ def get(service: Service, request: ask.IdsRequest, call: Call) -> Any:
     """Return items in the order of their ids."""
     service.limits.check_batch(request.ids)
     _check_vectors(service, len(request.ids))
-    listed, step = ItemList(service.limits, call.held, ("labels", "payload", "vectors")), _n_per_read(service)
+    listed, step = ItemList(service.limits, call, ("labels", "payload", "vectors")), _n_per_read(service)
     for start in range(0, len(request.ids), step):
         listed.add(service.collection.get(request.ids[start : start + step]))
     return listed.answer()
@@ -167,7 +165,7 @@ def list_items(service: Service, request: ask.ListRequest, call: Call) -> Any:
         raise invalid("cursor", "cursor and after: give one of them.")
     given: Any = {name: getattr(request, name) for name in ("labels", "where", "order", "descending")}
     listed, after, cursor, left = (
-        ItemList(limits, call.held, request.include),
+        ItemList(limits, call, request.include),
         request.after,
         request.cursor,
         request.limit,
@@ -240,8 +238,8 @@ def _check_vectors(service: Service, n_items: int) -> None:
 class ItemList:
     """An answer with items: their vectors, and the rest of each as JSON."""
 
-    def __init__(self, limits: Limits, held: Held, include: Sequence[str]) -> None:
-        self._include, self._held, self._max_bytes, self._n_bytes = include, held, limits.max_payload_bytes, 0
+    def __init__(self, limits: Limits, call: Call, include: Sequence[str]) -> None:
+        self._include, self._call, self._max_bytes, self._n_bytes = include, call, limits.max_payload_bytes, 0
         self._items, self._vectors = list[dict[str, Any]](), list[Any]()
 
     def add(self, items: Iterable[Item]) -> None:
@@ -259,7 +257,7 @@ class ItemList:
                 self._vectors.append(item.vectors)
             self._items.append(part)
         n_numbers = len(self._vectors) * (self._vectors[0].size if self._vectors else 0)
-        self._held.change(BYTES_PER_PAYLOAD_BYTE * self._n_bytes + BYTES_PER_NUMBER * n_numbers)
+        self._call.hold(BYTES_PER_PAYLOAD_BYTE * self._n_bytes + BYTES_PER_NUMBER * n_numbers)
 
     def answer(self, **others: Any) -> Any:
         """Return the answer, with further fields."""
@@ -285,12 +283,6 @@ class SearchAnswer(Struct, omit_defaults=True):
     vectors: Annotated[list[list[list[float]]] | None, about("If included.")] = None
 
 
-def _reads_vectors(service: Service, request: SearchRequest) -> bool:
-    """Return whether stored vectors are read to order what codes find."""
-    encoder = service.collection.encoder
-    return encoder is not None and measure_of(request.rescore, encoder) is not None
-
-
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True)
 def search(service: Service, request: SearchRequest, call: Call) -> Any:
     """Find the nearest items of vectors, documents, an image or stored items, exactly.
@@ -313,7 +305,7 @@ def search(service: Service, request: SearchRequest, call: Call) -> Any:
         found = _find(service, queries, request, k, max_hits, call)
     else:
         found = _find(service, queries, request, k + 1, max_hits, call)  # a stored item finds itself
-        found = _without(found, request.by_id, k if request.radius is None else None)
+        found = found.without(request.by_id, k if request.radius is None else None)
     answer = SearchAnswer(found.version, found.ids, found.distances, found.labels, found.payload)
     if found.vectors is None:
         return answer
@@ -323,8 +315,7 @@ def search(service: Service, request: SearchRequest, call: Call) -> Any:
 
 def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | None = None) -> Any:
     """Return vectors, texts, an image in a list, or the vectors of stored items."""
-    given = [request.vectors, request.documents, request.images, by_id]
-    if sum(one is not None for one in given) != 1:
+    if [request.vectors is None, request.documents is None, request.images is None, by_id is None].count(False) != 1:
         kinds = "vectors, documents, images or by_id" if isinstance(request, SearchRequest) else _KINDS
         raise invalid("vectors", f"{kinds}: give one of them.")
     if request.vectors is not None:
@@ -342,57 +333,34 @@ def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | N
 
 
 def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call) -> SearchResult:
-    """Search some queries at a time until the deadline, all by one version of the encoder."""
-    collection, most_bytes, n_hits, n_bytes = service.collection, service.limits.max_payload_bytes, 0, 0
-
-    def search(some: Any) -> SearchResult:
-        options: Any = {"labels": request.labels, "ids": request.ids, "where": request.where}
-        options |= {"include": request.include, "max_payload_bytes": most_bytes - n_bytes}
+    """Search some queries at a time until the time is up, all by one version of the encoder."""
+    parts, most_bytes, n_hits, n_bytes = list[SearchResult](), service.limits.max_payload_bytes, 0, 0
+    options: Any = {name: getattr(request, name) for name in ("labels", "ids", "where", "include")}
+    is_direct = request.rescore is None or request.radius is not None
+    size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if is_direct else n_candidates(k))))
+    for start in range(0, len(queries), size):
+        call.watch()
+        some, options["max_payload_bytes"] = queries[start : start + size], most_bytes - n_bytes
         try:
             if request.radius is not None:
-                return collection.range_search(some, request.radius, max_results=max_hits - n_hits, **options)
-            return collection.search(some, k, rescore=request.rescore, asymmetric=request.asymmetric, **options)
+                options["max_results"] = max_hits - n_hits
+                found = service.collection.range_search(some, request.radius, **options)
+            else:
+                ranking: Any = {"rescore": request.rescore, "asymmetric": request.asymmetric}
+                found = service.collection.search(some, k, **ranking, **options)
         except LargeResultError:
             check_limit("payload", most_bytes + 1, most_bytes, LESS_PAYLOAD)
             raise
         except TooManyResultsError:
             check_limit("hits within radius", max_hits + 1, max_hits, "use a smaller radius, or fewer queries")
             raise
-
-    per_query = n_candidates(k) if request.radius is None and _reads_vectors(service, request) else k
-    size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // per_query))
-    parts: list[SearchResult] = []
-    for start in range(0, len(queries), size):
-        demand_time(call)
-        parts.append(search(queries[start : start + size]))
+        parts.append(found)
         if size < len(queries):
-            n_hits += sum(map(len, parts[-1].ids))
-            n_bytes += 0 if parts[-1].payload is None else len(encode(parts[-1].payload))
-    if len(parts) == 1:
-        return parts[0]
+            n_hits += sum(map(len, found.ids))
+            n_bytes += 0 if found.payload is None else len(encode(found.payload))
     if len({part.version for part in parts}) > 1:  # refreshed meanwhile
-        n_hits = n_bytes = 0
-        return search(queries)
-    columns: dict[str, Any] = {
-        name: [row for part in parts for row in getattr(part, name)]
-        for name in _COLUMNS
-        if getattr(parts[0], name) is not None
-    }
-    return replace(parts[0], **columns)
-
-
-def _without(found: SearchResult, ids: list[Any], most: int | None) -> SearchResult:
-    """Return at most ``most`` neighbours per query, without the stored item itself."""
-    kept = [[i for i, id in enumerate(row) if id != own][:most] for own, row in zip(ids, found.ids, strict=True)]
-    parts = {name: getattr(found, name) for name in ("ids", "distances", "labels", "payload", "vectors")}
-    chosen: dict[str, Any] = {
-        name: [
-            rows[some] if name == "vectors" else [rows[i] for i in some] for rows, some in zip(part, kept, strict=True)
-        ]
-        for name, part in parts.items()
-        if part is not None
-    }
-    return replace(found, **chosen)
+        return _find(service, queries, request, k, max_hits, call)
+    return SearchResult.concatenate(parts)
 
 
 # ---------------------------------------------------------------------- decisions
@@ -417,7 +385,7 @@ def classify(service: Service, request: ask.ClassifyRequest, call: Call) -> Clas
     options: Any = {name: getattr(request, name) for name in ("max_error", "unknown_share", "n_neighbours")}
     decisions = list[Decision]()
     for start in range(0, len(queries), QUERIES_PER_SCAN):
-        demand_time(call)
+        call.watch()
         some: Any = service.collection.classify(queries[start : start + QUERIES_PER_SCAN], **options)
         decisions += some
     return ClassifyAnswer(decisions)
@@ -434,8 +402,7 @@ def suspects(service: Service, request: ask.SuspectsRequest, call: Call) -> Susp
     """Return the items whose label the other items contradict; every labelled item is read."""
     check_limit("n", request.n, service.limits.max_batch_size, "ask for fewer items")
     service.limits.check_batch(request.labels)
-    watch = partial(demand_time, call)
-    return SuspectsAnswer(service.collection.suspects(request.n, labels=request.labels, progress=watch))
+    return SuspectsAnswer(service.collection.suspects(request.n, labels=request.labels, progress=call.watch))
 
 
 class ReviewAnswer(Struct):
@@ -448,8 +415,7 @@ class ReviewAnswer(Struct):
 def review(service: Service, request: ask.ReviewRequest, call: Call) -> ReviewAnswer:
     """Return the items without a label whose labels would teach most; every such item is read."""
     check_limit("n", request.n, service.limits.max_batch_size, "ask for fewer items")
-    watch = partial(demand_time, call)
-    return ReviewAnswer(service.collection.review(request.n, by=request.by, progress=watch))
+    return ReviewAnswer(service.collection.review(request.n, by=request.by, progress=call.watch))
 
 
 @operation("GET", "/risk_coverage", "decisions", refusals=(409,))

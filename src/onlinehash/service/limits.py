@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from threading import Lock
+from time import monotonic
 from typing import Any, Self
 
 from onlinehash._internal.validation import check_positive_int
@@ -86,6 +87,12 @@ class Limits:
                 check_limit("batch", len(some), self.max_batch_size, "send several smaller requests")
 
 
+def too_long() -> Problem:
+    """Return the problem of a request whose time is up."""
+    rule = "timeout: this took longer than the limit of this service; send fewer queries at a time, or ask for less."
+    return Problem(422, "over-limit", rule, field="timeout")
+
+
 class Memory:
     """The bytes that requests and answers hold, of all connections together."""
 
@@ -93,20 +100,28 @@ class Memory:
         self.max_bytes, self.n_bytes, self.lock = max_bytes, 0, Lock()
 
 
-class Held:
-    """What one request holds: its body, what is decoded from it, then its answer until that is sent."""
+class Call:
+    """What one request takes: time, until it must end, and memory.
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory, self._n_bytes, self._is_over = memory, 0, False
+    That holds its body, what is decoded from it, then its answer until that is sent.
+    """
+
+    def __init__(self, limits: Limits, memory: Memory) -> None:
+        self.end, self._memory, self._n_bytes, self._is_over = monotonic() + limits.timeout, memory, 0, False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.change(0)
+        self.hold(0)
         self._is_over = True  # a thread may still be at work whose client has left
 
-    def change(self, n_bytes: int) -> None:
+    def watch(self, *progress: int) -> None:
+        """Raise if the time is up; work that reports its progress to this ends then."""
+        if monotonic() > self.end:
+            raise too_long()
+
+    def hold(self, n_bytes: int) -> None:
         """Hold another number of bytes from now on; refuse the request if others hold the memory."""
         memory = self._memory
         counted = 0 if n_bytes <= UNCOUNTED_BYTES else min(n_bytes, memory.max_bytes // 2)

@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from onlinehash.service.limits import Held, Limits, check_limit
+from onlinehash.service.limits import Call, Limits, check_limit
 from onlinehash.service.problems import Problem, about, invalid
 from onlinehash.types import Rescore, ReviewOrder
 
@@ -232,10 +232,10 @@ class CheckpointRequest(Struct, forbid_unknown_fields=True):
 # ---------------------------------------------------------------------- decoding
 
 
-def decode(kind: Any, media: str, body: bytearray, limits: Limits, held: Held) -> Any:
+def decode(kind: Any, media: str, body: bytearray, limits: Limits, call: Call) -> Any:
     """Return the request in a body: JSON, or an .npy file of its vectors followed by the rest as JSON."""
     array, rest = _split(body) if media == NPY else (None, body)
-    held.change(len(body) + BYTES_PER_VALUE * _count_values(rest, limits))
+    call.hold(len(body) + BYTES_PER_VALUE * _count_values(rest, limits))
     try:
         request = _decoder(kind).decode(rest or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -21,8 +21,8 @@ from starlette.types import Send
 
 from onlinehash.collection import Collection, ItemMap
 from onlinehash.service.api_keys import ApiKeys
-from onlinehash.service.executors import Call, Executor, Jobs
-from onlinehash.service.limits import Held, Limits, Memory, check_limit
+from onlinehash.service.executors import Executor, Jobs
+from onlinehash.service.limits import Call, Limits, Memory, check_limit
 from onlinehash.service.problems import Problem, invalid
 from onlinehash.service.requests import JSON, NPY, decode
 
@@ -101,14 +101,13 @@ class Service:
         executor: Executor = getattr(self, operation.executor)
         body = bytearray()
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        with Held(self.memory) as held:
-            call = Call(self.limits.timeout, held)
+        with Call(self.limits, self.memory) as call:
             if operation.request is not None:
                 if media not in operation.bodies:
                     rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.bodies)}."
                     raise Problem(415, "media-type", rule, field="Content-Type", value=media)
                 executor.check()
-                body = await self._read_body(request, held)
+                body = await self._read_body(request, call)
             work = partial(self._work, operation, request, params, media, body, call)
             del body
             if operation.executor in ("writing", "mapping"):  # completed even if the client leaves
@@ -122,7 +121,7 @@ class Service:
             else:
                 await respond(send, *answer)
 
-    async def _read_body(self, request: Request, held: Held) -> bytearray:
+    async def _read_body(self, request: Request, call: Call) -> bytearray:
         announced, body = request.headers.get("content-length", "0"), bytearray()
         most = min(self.limits.max_body_bytes, self.memory.max_bytes // 2)
         check_limit("body", int(announced) if announced.isdecimal() else 0, most, "send smaller batches", status=413)
@@ -131,7 +130,7 @@ class Service:
                 async for part in request.stream():
                     body += part
                     check_limit("body", len(body), most, "send smaller batches", status=413)
-                    held.change(len(body))
+                    call.hold(len(body))
         except TimeoutError:
             late = f"The body did not arrive within {self.limits.body_timeout} seconds; send it faster, or less of it."
             raise Problem(408, "too-slow", late, headers={"Connection": "close"}) from None
@@ -149,7 +148,7 @@ class Service:
     ) -> Content | Response:
         """Run a handler, and return its answer as it is sent."""
         if operation.request is not None:
-            given["request"] = decode(operation.request, media, body, self.limits, call.held)
+            given["request"] = decode(operation.request, media, body, self.limits, call)
         if operation.takes_call:
             given["call"] = call
         if operation.executor == "writing":
@@ -166,7 +165,7 @@ class Service:
                 np.save(file, array.array, allow_pickle=False)
                 content, media, answer = file.getvalue(), NPY, array.rest
         content += encode(answer)
-        call.held.change(len(content))
+        call.hold(len(content))
         return content, media
 
     def close(self) -> None:

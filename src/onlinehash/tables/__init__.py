@@ -33,6 +33,7 @@ from typing import Any
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInputError
 from onlinehash.tables.columns import Chunk, Columns, Layout, concatenate
+from onlinehash.tables.frames import to_frame
 
 FORMATS = {".npy": "npy", ".npz": "npy", ".parquet": "arrow", ".csv": "text", ".jsonl": "text", ".arrow": "arrow"}
 """The module that reads and writes files, by the ending of their path."""
@@ -119,4 +120,4 @@ def _existing(path: str | os.PathLike[str]) -> Path:
     return source
 
 
-__all__ = ["Chunk", "Columns", "Layout", "layout", "read", "read_all", "write"]
+__all__ = ["Chunk", "Columns", "Layout", "layout", "read", "read_all", "to_frame", "write"]
