@@ -273,8 +273,8 @@ def figure() -> str:
         f'<circle cx="{_x(1)}" cy="{_y(hashers["HROH"][8])}" r="9" fill="none" stroke="{HROH}" stroke-width="1.5"/>',
         svg_text(_x(signs[0]) + 9, _y(signs[1]) + 16, "sign bits", INK),
         svg_text(_x(rabitq[0]) + 10, _y(rabitq[1]) + 10, "RaBitQ", INK),
-        svg_text(_x(guess_size) - 5, _y(guess) + 20, "class by one pass", INK),
-        svg_text(_x(guess_size) - 5, _y(guess) + 36, f"of SGD: {form_value(guess)}", INK),
+        svg_text(_x(2.1), _y(0.76), "1 byte: the class", INK),
+        svg_text(_x(2.1), _y(0.76) + 16, f"by one pass of SGD, {form_value(guess)}", INK),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"

@@ -29,6 +29,7 @@ UNSEEN = {
 }
 """Measures of runs in which some classes are never learned, and their titles."""
 
+_AS_PUBLISHED = STREAM_DEFAULTS | {"validation": None, "n_queries": None, "denominator": "found"}
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
@@ -165,7 +166,7 @@ def as_in_the_paper(results: Iterable[Result]) -> bool:
 
 
 def _beyond_the_paper(config: dict[str, Any]) -> list[str]:
-    return [key for key, usual in STREAM_DEFAULTS.items() if config.get(key, usual) != usual]
+    return [key for key, usual in _AS_PUBLISHED.items() if config.get(key, usual) != usual]
 
 
 def measured(results: Iterable[Result], measure: str) -> Cells:
