@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from typing import Any
 
 from _learned import many_classes_table
 from _parts import ROOT, filled, results_of
 
+from onlinehash.experiments.own_data import data_size
 from onlinehash.experiments.tables import form_value, measured
+from onlinehash.hashers._class_bits import choose_sharpness
 
 UNSEEN = {
     "seen_at_seen": "seen among seen",
@@ -28,19 +29,19 @@ BALANCED = {
     "Tiny-ImageNet, Zipf counts": "Tiny-ImageNet (200 classes, 10 to 530 rows)",
 }
 METHODS = {"HROH, balance=1": "HROH, `balance=1`", "HROH": "**HROH**", "HCOH": "HCOH"}
+SHARPENING = {"HROH", "HROH (linear)", "Class predicted by HROH"}
 LENGTHS = (8, 16, 32, 64, 128)
 
 
 def page() -> str:
     """Put the tables into the page."""
     text = (ROOT / "docs" / "hashers" / "hroh.md").read_text()
-    once = tomllib.loads((ROOT / "docs" / "_measured_once.toml").read_text())
     parts = {
         "many classes": many_classes_table(),
-        "sharpness": _sharpness(once["linear_codes"]),
+        "sharpness": _sharpness(),
         "balance": _balance(),
         "encoding": _encoding(),
-        "general": _general_bits(once["general_bits"]),
+        "general": _general_bits(),
         "unseen": _unseen(),
     }
     for name, lines in parts.items():
@@ -48,27 +49,28 @@ def page() -> str:
     return text
 
 
-def _sharpness(once: dict[str, Any]) -> list[str]:
-    """Compare linear codes, which were measured once, sharpened ones and the predicted class."""
+def _sharpness() -> list[str]:
+    """Compare linear codes, sharpened ones and the predicted class, on the first split."""
     lines = [
         f"| | code | {LENGTHS[0]} bits | {' | '.join(map(str, LENGTHS[1:]))} |",
         "|---|---|" + "---|" * len(LENGTHS),
     ]
     for name, title in DATASETS.items():
-        _, results = results_of(name, lambda run: run.method in {"HROH", "Class predicted by HROH"})
+        _, results = results_of(name, lambda run: run.seed == 0 and run.method in SHARPENING)
         cells = measured(results, "new_items.mean_average_precision")
-        ((guess,),) = (row.values() for method, row in cells.items() if method != "HROH")
+        ((guess,),) = (row.values() for method, row in cells.items() if method.startswith("Class"))
         if any(value <= guess for value in cells["HROH"].values()):
             raise RuntimeError(f"Sharpened codes are not above the predicted class: {name}; change the page")
-        linear = dict(zip(LENGTHS, once["values"][name], strict=True))
+        n_classes = data_size(name)[1]
+        unchanged = {n: value for n, value in cells["HROH"].items() if not choose_sharpness(n_classes, n)}
         for head, code, row in (
-            (title, "linear, sign(s T)", linear),
+            (title, "linear, sign(s T)", unchanged | cells.get("HROH (linear)", {})),
             ("", "**sharpened**", cells["HROH"]),
             ("", "predicted class", dict.fromkeys(LENGTHS, guess)),
         ):
             values = (form_value(row[n]) if n in row else "-" for n in LENGTHS)
             lines.append(f"| {head} | {code} | {' | '.join(values)} |")
-    return [*lines, "", once["how"].strip()]
+    return lines
 
 
 def _balance() -> list[str]:
@@ -102,8 +104,8 @@ def _measured(benchmark: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _general_bits(once: dict[str, Any]) -> list[str]:
-    """Show mAP with class bits only, and the change by general bits, which was measured once."""
+def _general_bits() -> list[str]:
+    """Show mAP with class bits only and with general bits, on the first split."""
     lines = [
         "| | 32 class bits | 16 of them general | 32 class bits, asymmetric | 16 of them general |",
         "|---|---|---|---|---|",
@@ -111,10 +113,10 @@ def _general_bits(once: dict[str, Any]) -> list[str]:
     for name, title in DATASETS.items():
         _, results = results_of(name, lambda run: run.hasher == "hroh" and (run.n_bits, run.seed) == (32, 0))
         cells = measured(results, "mean_average_precision")
-        symmetric, asymmetric = (form_value(cells[method][32]) for method in ("HROH", "HROH (asymmetric)"))
-        changes = [f"-{form_value(-change)}" for change in once["changes"][name]]
-        lines.append(f"| {title} | {symmetric} | {changes[0]} | {asymmetric} | {changes[1]} |")
-    return [*lines, "", once["how"].strip()]
+        methods = ("HROH", "HROH (16 general bits)", "HROH (asymmetric)", "HROH (16 general bits, asymmetric)")
+        values = (form_value(cells[method][32]) if method in cells else "-" for method in methods)
+        lines.append(f"| {title} | {' | '.join(values)} |")
+    return lines
 
 
 def _unseen() -> list[str]:

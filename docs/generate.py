@@ -34,13 +34,12 @@ from onlinehash.experiments.results import Result
 from onlinehash.experiments.tables import (
     MEASURES,
     areas,
-    as_in_the_paper,
     form_value,
     groups,
     learning_seconds,
     markdown,
     measured,
-    printed_for,
+    printed_beside,
     printed_seconds,
     separate_references,
     spread,
@@ -56,6 +55,9 @@ PAPER = (
     "mnist_curves",
     "cifar10_curves",
     "miniplaces_curves",
+    "mnist_figures",
+    "cifar10_figures",
+    "validation",
     "learning_rate",
     "batch_size",
     "training_time",
@@ -138,7 +140,6 @@ def _times(results: list[Result]) -> list[str]:
 def _tables(name: str, results: list[Result]) -> list[str]:
     """Return the tables of one kind of stream."""
     hashers, references = separate_references(results)
-    dataset = results[0]["config"]["dataset"]
     lines = ["", f"### {name}"] if "," in name else []
     if any(result["curve"] for result in hashers):
         title = "AUC as the paper defines it: the mean of mAP over the checkpoints"
@@ -148,7 +149,7 @@ def _tables(name: str, results: list[Result]) -> list[str]:
     if "unseen_at_all" in results[0]["metrics"]:
         measures = _hroh.UNSEEN
     for measure, title in measures.items():
-        theirs = printed_for(dataset, measure) if as_in_the_paper(results) else printed_for("", measure)
+        theirs = printed_beside(results, measure)
         if cells := measured(hashers, measure):
             heading = title if theirs.comparable else f"{title}; in brackets: {theirs.label}, other features"
             rows = table_rows(cells, theirs.cells, measured(references, measure), spread(results, measure))
@@ -204,12 +205,12 @@ def _type(schema: dict[str, Any]) -> str:
 def bits_figure() -> str:
     """Draw mAP of MNIST against the number of bits."""
     results = _plain("mnist", {"HROH", "HROH (asymmetric)", "HCOH", "HMOH", "MIHash", "BSODH", "OSH (hinge)", "ITQ"})
-    return map_against_bits(results)
+    return map_against_bits(results).svg()
 
 
 def curves_figure(name: str) -> str:
     """Draw mAP along the stream."""
-    return map_against_instances(_plain(name))
+    return map_against_instances(_plain(name)).svg()
 
 
 def sorted_figure() -> str:
@@ -242,7 +243,10 @@ PAGES = {
     ROOT / "docs" / "images" / "hroh_sharpness.svg": _sharpness.figure,
     ROOT / "docs" / "images" / "promises.svg": _promises.figure,
 }
-CURVES = {name: f"{name}.svg" for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves")}
+CURVES = {
+    name: f"{name}.svg"
+    for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves", "mnist_figures", "cifar10_figures")
+}
 FIGURES: dict[Path, Callable[[], str]] = {
     **{ROOT / "docs" / "images" / file: partial(curves_figure, name) for name, file in CURVES.items()},
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,

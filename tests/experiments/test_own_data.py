@@ -192,3 +192,20 @@ def test_a_missing_file_column_or_kind_is_named(rows):
     ]:
         with pytest.raises(error, match=words):
             find_dataset(name, labels)
+
+
+def test_queries_are_drawn_from_all_rows_where_classes_are_rare(rows):
+    rng = np.random.default_rng(0)
+    y = np.repeat(["many", "some", "two", "one"], [80, 20, 2, 1])
+    np.savez("tail.npz", X=rng.normal(size=(len(y), 4)), y=y)
+    with pytest.raises(InvalidLabelsError, match=r"one row of the class 'one'.*--queries"):
+        load_own("tail.npz")
+    split = load_own("tail.npz", n_queries=30).split(seed=0)
+    assert len(split.queries.y) == 30
+    assert set(split.database.y) == {0, 1, 2, 3}  # every class can be found
+    assert 15 < np.sum(split.queries.y == 0) < 30  # the largest class has most of the queries
+    done = compare("--dataset tail.npz --queries 30 --seeds 1 --against lsh --report tail.csv")
+    assert json.loads(done.stdout)["k"] == 10
+    assert "30 rows (drawn from all) are queries; the other 73" in done.stderr
+    assert Path("tail.csv").read_text().startswith("plan,data,measure")
+    assert "use 1 to 99" in compare("--dataset tail.npz --queries 100 --seeds 1", 1).stderr

@@ -36,10 +36,10 @@ RESULTS = [
 ]
 STUDY = [result(f"HCOH, learning_rate={rate}", 16, 0.5 + rate, learning_rate=rate) for rate in (0.01, 0.1, 0.3)]
 FIGURES = {
-    "bits": lambda: plots.map_against_bits(RESULTS),
-    "auc": lambda: plots.auc_against_bits(RESULTS),
-    "instances": lambda: plots.map_against_instances(RESULTS),
-    "study": lambda: plots.map_against_parameter(tables.study(STUDY, "mean_average_precision")),
+    "bits": lambda: plots.map_against_bits(RESULTS).svg(),
+    "auc": lambda: plots.auc_against_bits(RESULTS).svg(),
+    "instances": lambda: plots.map_against_instances(RESULTS).svg(),
+    "study": lambda: plots.map_against_parameter(tables.study(STUDY, "mean_average_precision")).svg(),
 }
 
 
@@ -92,8 +92,8 @@ def test_no_two_methods_look_the_same_and_a_variant_keeps_its_colour():
 
 def test_references_are_level_lines():
     reference = result("Float features, cosine", 2048, 0.7, hasher="reference:float")
-    assert "Float features, cosine" in words(plots.map_against_bits([*RESULTS, reference]))
-    assert "2048" not in words(plots.map_against_bits([*RESULTS, reference]))
+    assert "Float features, cosine" in words(plots.map_against_bits([*RESULTS, reference]).svg())
+    assert "2048" not in words(plots.map_against_bits([*RESULTS, reference]).svg())
 
 
 def test_panels_are_one_per_length():

@@ -3,6 +3,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -10,6 +11,7 @@ from onlinehash import HCOH, load_dataset, pack_signs, unpack_bits
 from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError, UnknownNameError
 from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
 from onlinehash.experiments.references import (
+    CCAITQReference,
     ClassifierReference,
     FloatReference,
     HCSDHReference,
@@ -28,7 +30,7 @@ def split():
     return load_dataset("digits").split("published", seed=0)
 
 
-def slow_quality(queries, query_labels, items, labels, map_at, precision_at):
+def slow_quality(queries, query_labels, items, labels, map_at, precision_at, denominator="found"):
     """Rank by cosine, one query and one item at a time."""
     averages, precisions, recalls = [], [], []
     for x, label in zip(queries, query_labels, strict=True):
@@ -39,8 +41,10 @@ def slow_quality(queries, query_labels, items, labels, map_at, precision_at):
             if labels[i] == label:
                 hits += 1
                 total += hits / place
-        if hits:
-            averages.append(total / hits)
+        n_relevant = sum(labels == label)
+        n_best = hits if denominator == "found" else min(map_at or n_relevant, n_relevant)
+        if n_best:
+            averages.append(total / n_best)
         head = ranked[:precision_at]
         precisions.append(sum(labels[i] == label for i in head) / len(head))
         if (labels == label).any():
@@ -48,16 +52,18 @@ def slow_quality(queries, query_labels, items, labels, map_at, precision_at):
     return np.mean(averages), np.mean(precisions), np.mean(recalls)
 
 
+@pytest.mark.parametrize("denominator", ["found", "possible"])
 @pytest.mark.parametrize("map_at, precision_at", [(None, 10), (7, 20), (30, 5), (500, 500)])
-def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at):
+def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at, denominator):
     rng = np.random.default_rng(0)
     items, labels = rng.normal(size=(60, 5)), rng.integers(4, size=60)
     items[3] = 0
     items[20:50] = items[5]  # ties: storage order
     queries, query_labels = rng.normal(size=(9, 5)), rng.integers(5, size=9)  # class 4 is not in the database
     monkeypatch.setattr("onlinehash.experiments.references._SCORES_PER_BLOCK", 200)
-    found = cosine_quality(queries, query_labels, items, labels, map_at=map_at, precision_at=precision_at)
-    assert found == pytest.approx(slow_quality(queries, query_labels, items, labels, map_at, precision_at))
+    sides, cuts = (queries, query_labels, items, labels), {"map_at": map_at, "precision_at": precision_at}
+    found = cosine_quality(*sides, **cuts, denominator=denominator)
+    assert found == pytest.approx(slow_quality(*sides, **cuts, denominator=denominator))
 
 
 def test_float_quality_does_not_depend_on_the_stream_of_a_normalised_split(split):
@@ -126,6 +132,21 @@ def test_items_of_the_predicted_class_come_first_and_all_others_tie(split):
     assert evaluate(encoder, split).mean_average_precision == pytest.approx(np.mean(averages), abs=0.01)
 
 
+@pytest.mark.parametrize("discriminant", [False, True])
+def test_supervised_directions_are_those_of_scikit_learn(split, discriminant):
+    """LDA and CCA of one label per row span the same space; more bits than directions are a rotation of it."""
+    rng, y = np.random.default_rng(0), np.arange(400) % 4
+    X = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 6)) + rng.normal(size=(4, 6))[y]
+    encoder = CCAITQReference("none", n_bits=16, discriminant=discriminant).partial_fit(X, y).snapshot()
+    weights = encoder.encode.__self__.weights
+    theirs = LinearDiscriminantAnalysis(n_components=3).fit(X, y).scalings_[:, :3]
+    ours, theirs = np.linalg.svd(weights)[0][:, :3], np.linalg.qr(theirs)[0]
+    assert np.linalg.matrix_rank(weights) == 3
+    assert np.linalg.svd(ours.T @ theirs)[1].min() > 0.999
+    learned = CCAITQReference("none", n_bits=16, discriminant=discriminant).partial_fit(*split.stream).snapshot()
+    assert evaluate(learned, split).mean_average_precision > 0.75
+
+
 def test_a_reference_that_has_learned_nothing_says_so():
     for reference in REFERENCES.values():
         with pytest.raises(NotLearnedError):
@@ -140,7 +161,8 @@ def test_a_plan_runs_a_reference_once_a_seed_with_the_bits_it_stores():
     stored = [(run.hasher, run.n_bits, run.seed) for run in runs if run.hasher in REFERENCES]
     sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4, "reference:hroh": 4}
     sizes |= {"reference:knn": 4}
-    by_length = [("reference:hcsdh", n_bits, seed) for n_bits in DIGITS["bits"] for seed in (0, 1)]
+    batch = ("reference:hcsdh", "reference:cca_itq")
+    by_length = [(name, n_bits, seed) for name in batch for n_bits in DIGITS["bits"] for seed in (0, 1)]
     assert stored == [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)] + by_length
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from onlinehash._internal.files import write_bytes
 from onlinehash.cli._files import check_output
 from onlinehash.cli._options import Json, Protocol, parse_setting
 from onlinehash.cli._screen import note, print_json, print_rows, progress_bar
@@ -30,8 +29,9 @@ _DATA = (
     "Data set, see 'onlinehash datasets'; or a file: .npz (arrays X, y), .csv, .jsonl, .parquet, .npy with --labels."
 )
 _LABELS = "Column of the labels in your file; for .npy, the file of the labels."
+_QUERIES = "Number of queries, drawn from all rows, whatever their class."
 _KEEP = "Keep results in this file, and reuse those that are not stale."
-_REPORT = "Write text, figures and tables to this .html file."
+_REPORT = "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures too."
 _MEASURES = {"mean_average_precision": "mAP", "precision": "precision", "recall": "recall"}
 _PHASES = ("learning", "encoding")
 
@@ -80,7 +80,7 @@ def reproduce(
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Repeat stale runs too.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.", show_default="one per core")] = None,
-    report: Annotated[Path | None, typer.Option(metavar="HTML", help=_REPORT, show_default="only with --quick")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPORT, show_default="only with --quick")] = None,
 ) -> None:
     """Run what is missing of plans and show their tables.
 
@@ -90,8 +90,10 @@ def reproduce(
     onlinehash that measured other values. Stale runs stay in the tables until they are repeated with --stale.
     """
     from onlinehash import experiments
+    from onlinehash.experiments.export import FORMATS, chapter_tables
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale
+    from onlinehash.experiments.tables import markdown
 
     if quick == bool(plans):
         raise typer.BadParameter("give plans, or --quick alone.")
@@ -102,7 +104,7 @@ def reproduce(
         folder.mkdir(parents=True, exist_ok=True)
         sources = [(QUICK_PLAN, folder, "onlinehash reproduce --quick")]
     if report is not None:
-        check_output(report, ".html", ".htm")
+        check_output(report, *FORMATS)
     chapters = []
     for path, folder, command in sources:
         if not path.is_file():
@@ -127,26 +129,17 @@ def reproduce(
                 typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
                 raise typer.Exit(130) from None
         chapters.append(read_chapter(plan, folder, command))
-        _print_tables(chapters[-1])
+        for title, table in chapter_tables(chapters[-1]):
+            typer.echo(f"\n{title}\n\n{markdown(table.rows)}")
     if report is not None:
         _write(report, chapters)
 
 
-def _print_tables(chapter: Chapter) -> None:
-    from onlinehash.experiments import tables
-
-    for name, part in tables.groups(chapter.results).items():
-        for table in tables.quality_tables(part):
-            brackets = f" (in brackets: {table.brackets})" if table.brackets else ""
-            typer.echo(f"\n{table.title}, {name}{brackets}\n\n{tables.markdown(table.rows)}")
-
-
 def _write(out: Path, chapters: list[Chapter]) -> None:
-    from onlinehash.experiments.report import render
+    from onlinehash.experiments.export import write_report
 
-    page = render(chapters)
-    write_bytes(out, page.encode())
-    note(f"Wrote {out}: open it in a browser.")
+    write_report(out, chapters)
+    note(f"Wrote {out}.")
 
 
 def compare(
@@ -161,6 +154,7 @@ def compare(
     k: Annotated[
         int | None, typer.Option(min=1, help="Length for precision and recall.", show_default="the data set's")
     ] = None,
+    queries: Annotated[int | None, typer.Option(min=1, help=_QUERIES, show_default="as many per class")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Parameters of your class.")
     ] = None,
@@ -169,6 +163,7 @@ def compare(
     ] = None,
     results: Annotated[Path | None, typer.Option(metavar="FILE.jsonl", help=_KEEP)] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help=_REPORT)] = None,
     as_json: Json = False,
 ) -> None:
     """Compare a method of your own with others, in one table.
@@ -178,11 +173,14 @@ def compare(
     random_state and preprocess are passed if the class has them.
 
     The table shows means over seeds and standard deviations. A file of your own is split for every seed: the queries
-    are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched.
+    are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched. With
+    --queries they are drawn from all rows: for files in which some classes are rare.
     """
     from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
+    from onlinehash.experiments.export import FORMATS
     from onlinehash.experiments.own_data import find_dataset, is_file_name
     from onlinehash.experiments.plan import SHARED
+    from onlinehash.experiments.report import Chapter
 
     if ":" not in method:
         raise UnknownNameError(f"{method!r} does not name a class; write module:Class.")
@@ -199,11 +197,14 @@ def compare(
     }
     content |= {} if labels is None else {"labels": labels}
     content |= {} if k is None else {"precision_at": k}
+    content |= {} if queries is None else {"n_queries": queries}
     if results is not None:
         check_output(results, ".jsonl")
+    if report is not None:
+        check_output(report, *FORMATS)
     plan = parse_plan("compare", content)
     if is_file_name(dataset):
-        note(_split_in_words(find_dataset(dataset, labels)))
+        note(_split_in_words(find_dataset(dataset, labels, queries)))
     with TemporaryDirectory() as folder:
         path = results or Path(folder) / "results.jsonl"
         n_pending = len(pending_runs(plan.runs, path, stale=True))
@@ -212,6 +213,8 @@ def compare(
             n_workers = None if workers == 1 else min(workers, max(1, n_pending))
             reproduce(plan.runs, path, stale=True, n_workers=n_workers, progress=progress)
         found = read_results(path, plan.runs)
+    if report is not None:
+        _write(report, [Chapter(plan, found, f"onlinehash compare {method}")])
     rows, cut = list(_summary(found)), found[0]["metrics"]["precision_at"]
     if as_json:
         print_json({"dataset": dataset, "protocol": protocol, "seeds": seeds, "k": cut, "rows": rows})
@@ -234,12 +237,12 @@ def _known(name: str, dataset: str) -> tuple[str, dict[str, Any]]:
 
 
 def _split_in_words(data: Dataset) -> str:
-    per_class, n_classes = data.sizes.queries_per_class, len(data.class_names)
-    n_queries = per_class * n_classes
+    sizes, n_classes = data.sizes, len(data.class_names)
+    n_queries = sizes.n_queries or sizes.queries_per_class * n_classes
+    drawn = "drawn from all" if sizes.n_queries else f"{sizes.queries_per_class} per class"
     return (
         f"{data.name}: {len(data.X)} rows of {data.X.shape[1]} features, {n_classes} classes. For every seed, "
-        f"{n_queries} rows ({per_class} per class) are queries; the other {len(data.X) - n_queries} are learned and "
-        "searched."
+        f"{n_queries} rows ({drawn}) are queries; the other {len(data.X) - n_queries} are learned and searched."
     )
 
 

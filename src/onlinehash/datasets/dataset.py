@@ -29,6 +29,9 @@ class ProtocolSizes:
         Length of the ranking for mAP; None is the full ranking.
     precision_at : int, default=500
         Length of the ranking for Precision@K.
+    n_queries : int, optional
+        Random rows, whatever their class, that become queries, instead of as many of every class; of each class, one
+        row stays in the database.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class ProtocolSizes:
     learning_rate: float
     map_at: int | None = None
     precision_at: int = 500
+    n_queries: int | None = None
 
 
 PROTOCOLS = {
@@ -50,13 +54,15 @@ PROTOCOLS = {
 """The protocols and what they do to the features. With one seed they all choose the same rows."""
 
 
-def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def choose_rows(
+    y: NDArray[Any], queries_per_class: int, seed: int, n_queries: int | None = None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the rows of the database and of the queries, each in random order; together they hold every row once."""
     if queries_per_class < 1:
         raise InvalidInputError(f"queries_per_class={queries_per_class} is not positive; use at least 1.")
     order = np.random.default_rng(seed).permutation(len(y))
     labels, codes, counts = np.unique(y[order], return_inverse=True, return_counts=True)
-    if len(labels) and counts.min() <= queries_per_class:
+    if n_queries is None and len(labels) and counts.min() <= queries_per_class:
         smallest = counts.argmin()
         raise InvalidInputError(
             f"Class {labels[smallest]} has {counts[smallest]} rows, but {queries_per_class} queries per class "
@@ -65,7 +71,16 @@ def choose_rows(y: NDArray[Any], queries_per_class: int, seed: int) -> tuple[NDA
     by_class = np.argsort(codes, kind="stable")
     rank_in_class = np.empty(len(y), dtype=np.intp)
     rank_in_class[by_class] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
-    is_query = rank_in_class < queries_per_class
+    if n_queries is None:
+        is_query = rank_in_class < queries_per_class
+    else:  # the first that are not the last of their class
+        is_query = rank_in_class < counts[codes] - 1
+        if not 0 < n_queries <= is_query.sum():
+            raise InvalidInputError(
+                f"{n_queries} queries do not fit {len(y)} rows of {len(labels)} classes, of each of which one row is "
+                f"searched; use 1 to {is_query.sum()}."
+            )
+        is_query[np.flatnonzero(is_query)[n_queries:]] = False
     return order[~is_query], order[is_query]
 
 
@@ -89,6 +104,8 @@ class Split:
         The rate published for this kind of data.
     preprocess : str
         What the hasher still has to do to the features: ``"none"`` or ``"running"``.
+    denominator : {"found", "possible"}, default="found"
+        What mAP at ``map_at`` is divided by: the relevant items found, as published, or those that could be.
 
     Examples
     --------
@@ -105,6 +122,7 @@ class Split:
     precision_at: int
     learning_rate: float
     preprocess: str
+    denominator: str = "found"
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +192,8 @@ class Dataset:
             raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
         sizes, published = self.sizes, protocol == "published"
         database, queries = (
-            Batch(self.X[rows], self.y[rows]) for rows in choose_rows(self.y, sizes.queries_per_class, seed)
+            Batch(self.X[rows], self.y[rows])
+            for rows in choose_rows(self.y, sizes.queries_per_class, seed, sizes.n_queries)
         )
         if published:
             centring = Centring(self.X.mean(axis=0, dtype=np.float64))

@@ -9,6 +9,7 @@ other data sets, with counts determined by the file: a fifth of the smallest cla
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidInp
 from onlinehash.types import Labels
 
 _LEARNING_RATE = 0.2  # of HCOH, which is its own default
-_QUERIES_PER_CLASS, _QUERIES, _PLACES = 100, 10_000, 100
+_QUERIES_PER_CLASS, _QUERIES, _PLACES, _FEW_PLACES = 100, 10_000, 100, 10
 
 
 def is_file_name(dataset: str) -> bool:
@@ -36,7 +37,7 @@ def is_file_name(dataset: str) -> bool:
     return re.search(r"[./\\]", dataset) is not None
 
 
-def load_own(path: str, labels: str | None = None) -> Dataset:
+def load_own(path: str, labels: str | None = None, n_queries: int | None = None) -> Dataset:
     """Read a file as a data set.
 
     Parameters
@@ -46,6 +47,8 @@ def load_own(path: str, labels: str | None = None) -> Dataset:
     labels : str, optional
         Column of the labels; of ``.npy``, the file that holds them. By default "labels" or "label", in ``.npz`` also
         "y"; of ``a.npy``, the file ``a.labels.npy``.
+    n_queries : int, optional
+        Draw so many queries from all rows, instead of as many from every class.
 
     Examples
     --------
@@ -63,10 +66,11 @@ def load_own(path: str, labels: str | None = None) -> Dataset:
             f"{path} has one class only, {str(names[0])!r}; every item is relevant then. Use at least two classes."
         )
     smallest = int(counts.min())
-    if smallest < 2:
+    if smallest < 2 and n_queries is None:
         raise InvalidLabelsError(
             f"{path} has one row of the class {str(names[counts.argmin()])!r}; every class needs at least 2, a query "
-            "and an item to find. Leave that class out, or add rows."
+            "and an item to find. Leave that class out, add rows, or draw queries from all rows, whatever their class "
+            "(--queries; n_queries in a plan)."
         )
     queries_per_class = max(1, min(smallest // 5, _QUERIES_PER_CLASS, _QUERIES // len(names)))
     return Dataset(
@@ -81,12 +85,13 @@ def load_own(path: str, labels: str | None = None) -> Dataset:
             queries_per_class=queries_per_class,
             n_stream=len(X),
             learning_rate=_LEARNING_RATE,
-            precision_at=min(_PLACES, smallest - queries_per_class),
+            precision_at=min(_PLACES, smallest - queries_per_class) if n_queries is None else _FEW_PLACES,
+            n_queries=n_queries,
         ),
     )
 
 
-def find_dataset(name: str, labels: str | None = None) -> Dataset:
+def find_dataset(name: str, labels: str | None = None, n_queries: int | None = None) -> Dataset:
     """Return a data set by its name or file; the last one is cached.
 
     Examples
@@ -94,15 +99,18 @@ def find_dataset(name: str, labels: str | None = None) -> Dataset:
     >>> find_dataset("digits").X.shape
     (1797, 64)
     """
-    return _find(name, labels, data_digest(name, labels) if is_file_name(name) else None)
+    return _find(name, labels, n_queries, data_digest(name, labels) if is_file_name(name) else None)
 
 
 @lru_cache(maxsize=1)
-def _find(name: str, labels: str | None, digest: str | None) -> Dataset:
-    return load_dataset(name) if digest is None else load_own(name, labels)
+def _find(name: str, labels: str | None, n_queries: int | None, digest: str | None) -> Dataset:
+    if digest is not None:
+        return load_own(name, labels, n_queries)
+    dataset = load_dataset(name)
+    return dataset if n_queries is None else replace(dataset, sizes=replace(dataset.sizes, n_queries=n_queries))
 
 
-def data_size(name: str, labels: str | None = None) -> tuple[int, int]:
+def data_size(name: str, labels: str | None = None, n_queries: int | None = None) -> tuple[int, int]:
     """Return the numbers of features and classes of a data set; a built-in one is not loaded.
 
     Examples
@@ -111,7 +119,7 @@ def data_size(name: str, labels: str | None = None) -> tuple[int, int]:
     (784, 10)
     """
     if is_file_name(name):
-        own = find_dataset(name, labels)
+        own = find_dataset(name, labels, n_queries)
         return own.X.shape[1], len(own.class_names)
     return next((info.n_features, info.n_classes) for info in describe() if info.name == name)
 

@@ -34,8 +34,10 @@ _CHOICES = {  # the first is the default
     "database_codes": ("function", "labels", "candidates", "centred"),
     "queries": ("held out", "stream"),
     "inputs": ("given", "hroh"),
+    "denominator": ("found", "possible"),
 }
-SHARED = ("dataset", "labels", "checkpoints", "precision_at", *_CHOICES, *STREAM_DEFAULTS)
+_COUNTS = ("precision_at", "n_queries", "validation", "sharpened")
+SHARED = ("dataset", "labels", "checkpoints", *_COUNTS, *_CHOICES, *STREAM_DEFAULTS)
 """Settings of a plan that a method may override; other settings of a method are parameters of its hasher."""
 
 KEY = ("dataset", "method", "n_bits", "seed")
@@ -74,6 +76,13 @@ class Run(StreamOptions):
         Column or file of the labels of a file of your own; see :func:`~onlinehash.experiments.own_data.load_own`.
     precision_at : int, optional
         Length of the ranking for precision and recall; by default that of the data set.
+    n_queries : int, optional
+        Queries drawn from all rows, instead of as many from every class; for data with rare classes.
+    validation : int, optional
+        So many rows at the end of the stream are the queries, and what is left of the stream is learned and searched:
+        for the choice of parameters.
+    denominator : {"found", "possible"}
+        What mAP@k is divided by: the relevant items found, as published, or those that k places can hold.
     ranking : {"hamming", "asymmetric"}
         How codes are ranked; "asymmetric" keeps the real values of the queries.
     database_codes : {"function", "labels", "candidates", "centred"}
@@ -84,6 +93,9 @@ class Run(StreamOptions):
     inputs : {"given", "hroh"}
         "hroh" gives the method the features that HROH learns from, see
         :class:`~onlinehash.experiments.run.WithHROHFeatures`.
+    sharpened : int, optional
+        Bits that the method learns; codes of ``n_bits`` are then made as HROH makes them, from sharpened scores of the
+        classes. For methods with ``codewords_``.
     order, groups, drift, drift_angle, label_noise, missing_labels, unseen
         See :class:`~onlinehash.experiments.streams.StreamOptions`.
 
@@ -102,9 +114,13 @@ class Run(StreamOptions):
     checkpoints: int = 0
     labels: str | None = None
     precision_at: int | None = None
+    n_queries: int | None = None
+    validation: int | None = None
+    denominator: str = "found"
     ranking: str = "hamming"
     database_codes: str = "function"
     inputs: str = "given"
+    sharpened: int | None = None
     queries: str = "held out"
     params: dict[str, Any] = field(default_factory=dict)
 
@@ -244,7 +260,8 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
         if not takes_bits(hasher):
             if "bits" in own:
                 raise FileFormatError("a reference has no bits to choose; leave out bits.")
-            bits = [STORED_BITS[hasher](*data_size(shared["dataset"], shared.get("labels")))]
+            size = data_size(shared["dataset"], shared.get("labels"), shared.get("n_queries"))
+            bits = [STORED_BITS[hasher](*size)]
     else:
         hasher = _spelled(hasher)
         if not is_custom(hasher) and hasher not in HASHERS:
@@ -266,9 +283,12 @@ def _spelled(hasher: str) -> str:
 
 
 def _check_dataset(shared: dict[str, Any]) -> None:
+    for setting in _COUNTS:
+        if setting in shared:
+            check_positive_int(setting, shared[setting])
     dataset, labels = _text("dataset", shared["dataset"]), shared.get("labels")
     if is_file_name(dataset):
-        find_dataset(dataset, None if labels is None else _text("labels", labels))
+        find_dataset(dataset, None if labels is None else _text("labels", labels), shared.get("n_queries"))
     elif labels is not None:
         raise InvalidInputError(
             f"labels={labels!r} is for a file of your own; the data set {dataset!r} has its labels."
@@ -285,8 +305,6 @@ def _check_shared(shared: dict[str, Any]) -> None:
     _check_dataset(shared)
     for setting, choices in _CHOICES.items():
         check_choice(setting, shared.get(setting, choices[0]), choices)
-    if "precision_at" in shared:
-        check_positive_int("precision_at", shared["precision_at"])
     points = shared.get("checkpoints", 0)
     if type(points) is not int or points < 0:
         raise InvalidInputError(f"checkpoints={points!r} is not a number of points; use an integer of at least 0.")

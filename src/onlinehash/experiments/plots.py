@@ -1,4 +1,4 @@
-"""Figures of results as SVG text, readable in black and white, by the colour-blind, on paper and on dark screens.
+"""Figures of results, readable in black and white, by the colour-blind, on paper and on dark screens.
 
 A method has the same colour and marker in every figure; its variants have another line style and an open marker.
 """
@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from matplotlib import rc_context
@@ -62,14 +62,37 @@ _STYLE = (
 )
 
 
-def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
+class Drawing(NamedTuple):
+    """A figure and its title."""
+
+    figure: Figure
+    title: str
+
+    def svg(self) -> str:
+        """Return one self-contained element that does not affect the page around it."""
+        file = io.StringIO()
+        # Letters stay text: smaller, selectable, searchable. The salt makes the output deterministic.
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": self.title}):
+            self.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        text = file.getvalue()
+        text = text[text.index("<svg") :]
+        text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+        text = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.DOTALL)
+        text = re.sub(r'<g id="[^"]*"', "<g", text)  # ids such as axes_1 would be duplicated in a page
+        text = text.replace(_INK, "currentColor")
+        name = escape(self.title)
+        text = text.replace("<svg", f'<svg class="onlinehash-figure" role="img" aria-label="{name}"', 1)
+        return text.replace(">", f">\n <title>{name}</title>\n <style>{_STYLE}</style>", 1)
+
+
+def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> Drawing:
     """Draw mAP against the number of bits, one line per method; references are level lines.
 
     Examples
     --------
     >>> results = [{"config": {"method": "HCOH", "hasher": "hcoh", "n_bits": n_bits},
     ...             "metrics": {"mean_average_precision": 0.5}} for n_bits in (8, 16)]
-    >>> map_against_bits(results).startswith("<svg")
+    >>> map_against_bits(results).svg().startswith("<svg")
     True
     """
     learned, references = tables.separate_references(results)
@@ -81,12 +104,12 @@ def map_against_bits(results: Iterable[Result], *, label: str = "mAP") -> str:
     return _against_bits(cells, label, f"{label} against the number of bits", levels)
 
 
-def auc_against_bits(results: Iterable[Result], *, label: str = "area under the mAP curve") -> str:
+def auc_against_bits(results: Iterable[Result], *, label: str = "area under the mAP curve") -> Drawing:
     """Draw AUC, the mean over the checkpoints of the learning curve, against the number of bits."""
     return _against_bits(tables.areas(results), label, "Area under the learning curve against the number of bits")
 
 
-def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> str:
+def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> Drawing:
     """Draw learning curves: mAP against the number of instances, one panel per length, all with the same axes."""
     drawn = tables.curves(results)
     lengths = sorted({n_bits for row in drawn.values() for n_bits in row})
@@ -119,10 +142,10 @@ def map_against_instances(results: Iterable[Result], *, label: str = "mAP") -> s
         end.set_horizontalalignment("right")
     figure.supxlabel("instances learned from", fontsize=_FONT, color=_INK)
     figure.supylabel(label, fontsize=_FONT, color=_INK)
-    return _svg(figure, f"{label} against the number of instances learned from, {', '.join(map(str, lengths))} bits")
+    return Drawing(figure, f"{label} against the number of instances learned from, {', '.join(map(str, lengths))} bits")
 
 
-def map_against_parameter(found: tables.Study, *, label: str = "mAP") -> str:
+def map_against_parameter(found: tables.Study, *, label: str = "mAP") -> Drawing:
     """Draw mAP against the parameter of a study."""
     name = found.parameter.replace("_", " ")
     xs = sorted({x for line in found.lines.values() for x in line})
@@ -136,7 +159,7 @@ def common_length(cells: Mapping[str, Mapping[int, float]]) -> int:
     return max(set(lengths), key=lambda n_bits: (lengths.count(n_bits), n_bits == 32, n_bits))
 
 
-def _against_bits(cells: Cells, label: str, title: str, levels: Mapping[str, float] | None = None) -> str:
+def _against_bits(cells: Cells, label: str, title: str, levels: Mapping[str, float] | None = None) -> Drawing:
     lengths = tables.lengths_of(cells)
     level_lines = {name: dict.fromkeys((lengths[0], lengths[-1]), value) for name, value in (levels or {}).items()}
     return _lines(cells | level_lines, label, "bits", title, lengths, "log", levels=tuple(level_lines))
@@ -150,7 +173,7 @@ def _lines(
     xs: Sequence[float],
     scale: str,
     levels: Sequence[str] = (),
-) -> str:
+) -> Drawing:
     looks = {name: _level_look(levels.index(name)) if name in levels else _look(name) for name in lines}
     figure = _figure(260.0, looks)
     axes = figure.subplots()
@@ -167,7 +190,7 @@ def _lines(
     axes.set_xlabel(x_label, fontsize=_FONT, color=_INK)
     axes.set_ylabel(label, fontsize=_FONT, color=_INK)
     _dress(axes)
-    return _svg(figure, title)
+    return Drawing(figure, title)
 
 
 def _look(method: str) -> dict[str, Any]:
@@ -238,20 +261,3 @@ def _dress(axes: Axes) -> None:
         spine.set_color(_INK)
         spine.set_linewidth(0.8)
     axes.tick_params(colors=_INK, labelsize=_FONT - 0.5, length=3, width=0.8)
-
-
-def _svg(figure: Figure, title: str) -> str:
-    """Return a figure as one self-contained element that does not affect the page around it."""
-    file = io.StringIO()
-    # Letters stay text: smaller, selectable, searchable. The salt makes the output deterministic.
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    text = file.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", text, count=1, flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)  # ids such as axes_1 would be duplicated in a page
-    text = text.replace(_INK, "currentColor")
-    name = escape(title)
-    text = text.replace("<svg", f'<svg class="onlinehash-figure" role="img" aria-label="{name}"', 1)
-    return text.replace(">", f">\n <title>{name}</title>\n <style>{_STYLE}</style>", 1)

@@ -1,4 +1,4 @@
-"""References: methods to compare hashers with. All but ``reference:hcsdh`` have a size of their own.
+"""References: methods to compare hashers with. All but the last two have a size of their own.
 
 They learn like hashers, by ``partial_fit`` and ``snapshot``, from the same features: centred by the running mean of the
 stream and scaled to unit length, or unchanged if the split has done that already.
@@ -12,6 +12,7 @@ name in a plan            stored per item                                  bits 
 ``reference:hroh``        the class of HROH's highest score                log2 of the classes, rounded up
 ``reference:knn``         the class of its 10 nearest vectors              log2 of the classes, rounded up
 ``reference:hcsdh``       a code of HC-SDH, learned from all rows at once  ``bits`` of the plan
+``reference:cca_itq``     a code of CCA-ITQ or LDA + ITQ, likewise         ``bits`` of the plan
 ========================  ===============================================  ===============================
 """
 
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve
+from scipy.linalg import eigh, solve
 
 from onlinehash._internal.validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
@@ -39,6 +40,8 @@ from onlinehash.types import Batch, Codes, Features, Labels
 
 _SCORES_PER_BLOCK = 1 << 22
 _ROWS_PER_BLOCK = 2000  # of a kernel
+_SHRINKAGE = 1e-4  # of the mean variance of a feature, added to that of each
+_ROTATIONS = 50  # as published
 
 
 class Reference(ABC):
@@ -323,6 +326,72 @@ class HCSDHReference(Reference):
         return ReferenceEncoder(Encoder(weights, None, anchors).encode)
 
 
+class CCAITQReference(Reference):
+    """Learn from all rows at once: directions that the labels choose, rotated so that projections are near their signs.
+
+    The directions are those of canonical correlation analysis (CCA) of the features and the classes, each scaled by its
+    correlation; or of linear discriminant analysis (LDA), scaled to variance 1 within classes. There is one less than
+    classes: more bits are a rotation of as many directions into more dimensions.
+
+    Parameters
+    ----------
+    preprocess : as in hashers
+    n_bits : int, default=32
+    discriminant : bool, default=False
+        LDA instead of CCA.
+    random_state : int, default=0
+
+    References
+    ----------
+    Y. Gong, S. Lazebnik. Iterative Quantization: A Procrustean Approach to Learning Binary Codes. CVPR 2011.
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> CCAITQReference("none", n_bits=8).partial_fit(X, y).snapshot().encode(X[:2]).shape
+    (2, 1)
+    """
+
+    keeps_rows = True
+
+    def __init__(
+        self, preprocess: Any = "running", *, n_bits: int = 32, discriminant: bool = False, random_state: int = 0
+    ) -> None:
+        super().__init__(preprocess)
+        self.n_bits, self.discriminant, self.random_state = n_bits, discriminant, random_state
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder fitted to all rows so far."""
+        features, kept, labels = self._kept()
+        rows = kept.astype(np.float64)
+        mean = rows.mean(axis=0)
+        rows -= mean
+        names, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        means = np.array([rows[numbers == number].mean(axis=0) for number in range(len(names))])
+        total, between = rows.T @ rows / len(rows), means.T * (counts / len(rows)) @ means
+        base = total - between if self.discriminant else total
+        base += _SHRINKAGE * (np.trace(total) / len(total) or 1.0) * np.eye(len(total))  # 0 for a single row
+        n_found = min(self.n_bits, max(1, len(names) - 1), len(total))
+        squares, found = eigh(between, base, subset_by_index=[len(total) - n_found, len(total) - 1])
+        directions = found if self.discriminant else found * np.sqrt(np.maximum(squares, 0))
+        projections = rows @ directions
+        rng = np.random.default_rng([self.random_state, 10])
+        # A start that follows from the span: the signs of eigenvectors are a matter of rounding.
+        rotation = _nearest_frame(found.T @ base @ rng.standard_normal((len(total), self.n_bits)))
+        for _ in range(_ROTATIONS):
+            rotation = _nearest_frame(projections.T @ np.where(projections @ rotation >= 0, 1.0, -1.0))
+        weights = directions @ rotation
+        return ReferenceEncoder(
+            Encoder(weights.astype(kept.dtype), -(mean @ weights).astype(kept.dtype), features).encode
+        )
+
+
+def _nearest_frame(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the matrix with orthonormal rows that is nearest to one with at least as many columns as rows."""
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    return np.asarray(left @ right)
+
+
 REFERENCES: dict[str, type[Reference]] = {
     "reference:float": FloatReference,
     "reference:sign": SignReference,
@@ -330,6 +399,7 @@ REFERENCES: dict[str, type[Reference]] = {
     "reference:hroh": HROHReference,
     "reference:knn": NeighboursReference,
     "reference:hcsdh": HCSDHReference,
+    "reference:cca_itq": CCAITQReference,
 }
 
 
@@ -366,12 +436,13 @@ def cosine_quality(
     *,
     map_at: int | None,
     precision_at: int,
+    denominator: str = "found",
 ) -> tuple[float, float, float]:
     """Return mAP, precision and recall of the ranking by cosine; equal scores stay in storage order.
 
     Precision and recall are those of the first ``precision_at``. As published, mAP@k divides by the relevant items
-    found, and queries without any are left out. Costs O(n_queries n_items (n_features + log n_items)); queries are
-    processed in blocks.
+    found, and queries without any are left out, unless ``denominator`` is "possible".
+    Costs O(n_queries n_items (n_features + log n_items)); queries are processed in blocks.
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", items, items))
     lengths[lengths == 0] = 1
@@ -388,8 +459,9 @@ def cosine_quality(
             if n_relevant[label]:
                 recalls.append(relevant[:precision_at].sum() / n_relevant[label])
             found = relevant[:depth]
-            if found.any():
-                averages.append((np.cumsum(found) / places)[found].mean())
+            n_best = min(depth, n_relevant[label]) if denominator == "possible" else found.sum()
+            if n_best:
+                averages.append((np.cumsum(found) / places)[found].sum() / n_best)
     mean_average_precision, precision, recall = (
         float(np.mean(values)) if values else float("nan") for values in (averages, precisions, recalls)
     )

@@ -121,13 +121,11 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
             rows.append([method, *("-" if value is None else tables.form_value(value) for value in values)])
     studied = tables.study(learned, "mean_average_precision")
     table = _table(f"mAP at {n_bits} bits, all streams", rows)
-    return table + (_figure_grid([_study_figure("mAP", studied)]) if studied else "")
+    return table + (_figure_grid([_study_drawing("mAP", studied)]) if studied else "")
 
 
 def _part(results: list[Result]) -> str:
     learned, _ = tables.separate_references(results)
-    map_at = results[0]["metrics"].get("map_at")
-    label = "mAP" if map_at is None else f"mAP@{map_at}"
     studied = tables.study(learned, "mean_average_precision")
     shown = [(table.title, table.rows, table.brackets) for table in tables.quality_tables(results)]
     if learned and not studied:
@@ -138,40 +136,39 @@ def _part(results: list[Result]) -> str:
     reasons = "".join(f"<dt>{escape(method)}</dt><dd>{escape(text)}</dd>" for method, text in notes.items())
     return "\n".join(
         [
-            _figures(results, label, studied),
+            _figure_grid(drawings(results)),
             *(_table(*table) for table in shown),
             f"<details><summary>Why rows differ from print</summary><dl>{reasons}</dl></details>" if reasons else "",
         ]
     )
 
 
-def _figures(results: list[Result], label: str, studied: tables.Study | None) -> str:
+def drawings(results: list[Result]) -> list[tuple[str, plots.Drawing]]:
+    """Return the figures of one group of results, with their captions."""
     learned, _ = tables.separate_references(results)
+    label, studied = tables.map_label(results), tables.study(learned, "mean_average_precision")
     figures = []
     if studied is not None:
-        figures.append(_study_figure(label, studied))
+        figures.append(_study_drawing(label, studied))
     elif len(tables.lengths_of(tables.measured(learned, "mean_average_precision"))) > 1:
-        figures.append(_figure(f"{label} against the number of bits", plots.map_against_bits(results, label=label)))
+        figures.append((f"{label} against the number of bits", plots.map_against_bits(results, label=label)))
     drawn = tables.areas(learned)
     if len(tables.lengths_of(drawn)) > 1:
         area = plots.auc_against_bits(learned, label=f"area under the {label} curve")
-        figures.append(_figure("Area under the learning curve", area))
+        figures.append(("Area under the learning curve", area))
     if drawn:
-        figures.append(_figure(f"{label} along the stream", plots.map_against_instances(learned, label=label)))
-    return _figure_grid(figures)
+        figures.append((f"{label} along the stream", plots.map_against_instances(learned, label=label)))
+    return figures
 
 
-def _study_figure(label: str, studied: tables.Study) -> str:
+def _study_drawing(label: str, studied: tables.Study) -> tuple[str, plots.Drawing]:
     caption = f"{label} against {studied.parameter.replace('_', ' ')}"
-    return _figure(caption, plots.map_against_parameter(studied, label=label))
+    return caption, plots.map_against_parameter(studied, label=label)
 
 
-def _figure(caption: str, svg: str) -> str:
-    return f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
-
-
-def _figure_grid(figures: Iterable[str]) -> str:
-    return f'<div class="figures">{"".join(figures)}</div>'
+def _figure_grid(figures: Iterable[tuple[str, plots.Drawing]]) -> str:
+    shown = (f"<figure><figcaption>{escape(name)}</figcaption>{drawing.svg()}</figure>" for name, drawing in figures)
+    return f'<div class="figures">{"".join(shown)}</div>'
 
 
 def _table(caption: str, rows: Sequence[Sequence[str]], brackets: str = "") -> str:

@@ -108,7 +108,7 @@ def check_parameters(runs: Iterable[Run]) -> None:
             continue
         seen.append(setup)
         params = {key: value for key, value in run.params.items() if (key, value) != ("codebook", "published")}
-        rows, labels = np.zeros((2, data_size(run.dataset, run.labels)[0]), np.float32), np.array([0, 1])
+        rows, labels = np.zeros((2, data_size(run.dataset, run.labels, run.n_queries)[0]), np.float32), np.array([0, 1])
         place = f"Method {run.method!r}, {run.n_bits} bits"
         try:
             make_method(run, params).partial_fit(rows, labels)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.codebooks import hadamard_codewords
+from onlinehash.codebooks import ClassTable, hadamard_codewords, make_codebook
 from onlinehash.codes import hamming_distances, pack_signs
 from onlinehash.datasets import Dataset, Split
 from onlinehash.encoders import Encoder
@@ -23,6 +23,7 @@ from onlinehash.experiments.references import REFERENCES, ReferenceEncoder, cosi
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import chunks, labelled_rows, make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
+from onlinehash.hashers._class_bits import choose_sharpness
 from onlinehash.metrics import AsymmetricRanking, Curve, Prequential, Ranking, checkpoints
 from onlinehash.types import Batch, Features, Labels
 
@@ -136,12 +137,12 @@ def run(run: Run) -> Result:
     True
     """
     whole = _split(run)
-    split = make_stream(whole, run, run.seed)
+    split = make_stream(_validating(whole, run.validation), run, run.seed)
     _warm_up(run, split)
-    learner = make_learner(run, split)
+    learner = make_learner(replace(run, n_bits=run.sharpened or run.n_bits), split)
     curve, learning_seconds = _learn(run, learner, split)
     start = process_time()
-    encoder = learner.snapshot()
+    encoder = sharpened(learner, run.n_bits, run.seed) if run.sharpened else learner.snapshot()
     sides = _encoded(encoder, split, run.ranking)
     if run.database_codes == "labels":
         sides = (*sides[:2], _codes_of_labels(learner, split.database.y), sides[3])
@@ -283,6 +284,31 @@ def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
 
 
+def sharpened(learner: Learner, n_bits: int, seed: int) -> Encoder:
+    """Return an encoder that takes bits as HROH does: sharpened scores of the classes combine codewords of the ladder.
+
+    The scores are the smallest that the codewords of the method turn into its values.
+
+    Examples
+    --------
+    >>> from onlinehash import HCOH, load_dataset
+    >>> hasher = HCOH(16, random_state=0).partial_fit(*load_dataset("digits").split().stream)
+    >>> sharpened(hasher, n_bits=8, seed=0).n_bits
+    8
+    """
+    encoder, learned = learner.snapshot(), getattr(learner, "codewords_", None)
+    if learned is None or not isinstance(encoder, Encoder):
+        raise InvalidInputError("The method has no codewords_; leave out sharpened.")
+    varied = np.ptp(learned, axis=0) > 0  # a bit that all codewords share says nothing of the class
+    inverse = (np.linalg.pinv(learned * varied) * varied[:, np.newaxis]).astype(encoder.weights.dtype)
+    intercept = None if encoder.intercept is None else encoder.intercept @ inverse
+    classes = ClassTable(make_codebook("ladder", n_bits, seed))
+    classes.admit(np.arange(len(learned)))
+    words, sharpness = classes.targets(np.arange(len(learned))), choose_sharpness(len(learned), n_bits)
+    made = replace(encoder, weights=encoder.weights @ inverse, intercept=intercept)
+    return replace(made, codewords=words, sharpness=sharpness)
+
+
 def _codes_of_labels(learner: Learner, labels: Labels) -> NDArray[np.uint8]:
     """Return the codewords of labels."""
     classes, words = getattr(learner, "classes_", None), getattr(learner, "codewords_", None)
@@ -316,9 +342,10 @@ def _candidates(queries: NDArray[Any], codes: NDArray[Any], n_learned: int, seed
 
 def _quality(sides: Sides, split: Split, ties: str = "expected") -> Quality:
     if not _is_packed(sides[2]):
-        return Quality(*cosine_quality(*sides, map_at=split.map_at, precision_at=split.precision_at))
+        cut = partial(cosine_quality, map_at=split.map_at, precision_at=split.precision_at)
+        return Quality(*cut(*sides, denominator=split.denominator))
     ranking = Ranking(*sides, ties=ties) if _is_packed(sides[0]) else AsymmetricRanking(*sides)
-    denominator = "possible" if split.map_at is None else "found"
+    denominator = "possible" if split.map_at is None else split.denominator
     precision = ranking.mean_average_precision(split.map_at, denominator=denominator)
     return Quality(precision, ranking.precision_at(split.precision_at), ranking.recall_at(split.precision_at))
 
@@ -343,11 +370,21 @@ def _is_packed(codes: NDArray[Any]) -> bool:
 
 
 def _split(run: Run) -> Split:
-    """Return the split of a run, with the ``precision_at`` of the run."""
-    split = _split_of(find_dataset(run.dataset, run.labels), run.protocol, run.seed)
-    if run.precision_at is None:
+    """Return the split of a run, with what the run says of its measures."""
+    split = _split_of(find_dataset(run.dataset, run.labels, run.n_queries), run.protocol, run.seed)
+    precision_at = min(run.precision_at or split.precision_at, len(split.database.y))
+    return replace(split, precision_at=precision_at, denominator=run.denominator)
+
+
+def _validating(split: Split, n_queries: int | None) -> Split:
+    """Return a split in which the end of the stream is searched for among the rest of it."""
+    if n_queries is None:
         return split
-    return replace(split, precision_at=min(run.precision_at, len(split.database.y)))
+    if n_queries >= len(split.stream.y):
+        raise InvalidInputError(f"validation={n_queries} leaves nothing of a stream of {len(split.stream.y)} rows.")
+    X, y = split.stream
+    kept, held = Batch(X[:-n_queries], y[:-n_queries]), Batch(X[-n_queries:], y[-n_queries:])
+    return replace(split, stream=kept, database=kept, queries=held)
 
 
 @lru_cache(maxsize=1)

@@ -29,6 +29,7 @@ UNSEEN = {
 }
 """Measures of runs in which some classes are never learned, and their titles."""
 
+_AS_PUBLISHED = STREAM_DEFAULTS | {"validation": None, "n_queries": None, "denominator": "found"}
 _LENGTHS = (8, 16, 32, 64, 128)
 _TIMED_LENGTH = 32
 _RELEASED = " (as released)"
@@ -99,6 +100,11 @@ def printed_for(dataset: str, measure: str) -> Printed:
     return Printed(printed(stands_in["for"], measure), stands_in["label"], comparable=False)
 
 
+def printed_beside(results: Sequence[Result], measure: str) -> Printed:
+    """Return the values printed for results of one data set; none if their streams are not like those of the paper."""
+    return printed_for(results[0]["config"]["dataset"], measure) if as_in_the_paper(results) else Printed({})
+
+
 def printed_seconds(dataset: str) -> Printed:
     """Return the printed training times of CIFAR-10 at 32 bits; not comparable, because of another machine."""
     if dataset not in {"cifar10", "cifar10_vgg16"}:
@@ -160,7 +166,7 @@ def as_in_the_paper(results: Iterable[Result]) -> bool:
 
 
 def _beyond_the_paper(config: dict[str, Any]) -> list[str]:
-    return [key for key, usual in STREAM_DEFAULTS.items() if config.get(key, usual) != usual]
+    return [key for key, usual in _AS_PUBLISHED.items() if config.get(key, usual) != usual]
 
 
 def measured(results: Iterable[Result], measure: str) -> Cells:
@@ -309,6 +315,12 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
+def map_label(results: Sequence[Result]) -> str:
+    """Return the name of mAP in figures: with the length of the ranking, if that is cut."""
+    map_at = results[0]["metrics"].get("map_at")
+    return "mAP" if map_at is None else f"mAP@{map_at}"
+
+
 def quality_tables(results: Sequence[Result]) -> Iterator[Table]:
     """Yield the tables of one group of results, one per measure that it has."""
     learned, references = separate_references(results)
@@ -318,7 +330,7 @@ def quality_tables(results: Sequence[Result]) -> Iterator[Table]:
     for measure, title in (MEASURES | UNSEEN).items():
         if cells := measured(learned, measure):
             cut = f"@{cuts[title]}" if cuts.get(title) else ""
-            paper = printed_for(results[0]["config"]["dataset"], measure) if as_in_the_paper(results) else Printed({})
+            paper = printed_beside(results, measure)
             rows = table_rows(cells, paper.cells, measured(references, measure), spread(results, measure))
             yield Table(title + cut, paper.label if paper.cells else "", rows)
 
