@@ -18,7 +18,7 @@ function typeOf(schema) {
 function fields(schema) {
   const table = element("table");
   const head = table.createTHead().insertRow();
-  for (const name of ["field", "type", "default", ""]) head.append(element("th", name));
+  for (const name of ["field", "type", "default", "meaning"]) head.append(element("th", name));
   const body = table.createTBody();
   for (const [name, field] of Object.entries(schema.properties ?? {})) {
     const row = body.insertRow();
@@ -37,16 +37,16 @@ function describe(path, method, operation, schemas) {
   summary.append(element("div", first));
   details.append(summary, ...rest.map((text) => element("p", text)));
   for (const [media, { schema }] of Object.entries(operation.requestBody?.content ?? {})) {
-    details.append(element("h4", `Body: ${media}`));
+    details.append(element("h2", `Body: ${media}`));
     if (schema.properties) details.append(fields(schema));
   }
   for (const [status, response] of Object.entries(operation.responses)) {
     const [media, content] = Object.entries(response.content ?? {})[0] ?? ["", {}];
     if (status === "200") {
-      details.append(element("h4", `Answer: ${media}`));
+      details.append(element("h2", `Answer: ${media}`));
       const name = content.schema?.$ref?.split("/").pop();
       if (name) details.append(fields(schemas[name]));
-      details.append(element("h4", "Refusals"));
+      details.append(element("h2", "Refusals"));
     } else {
       details.append(element("div", `${status}: ${response.description}`));
     }
