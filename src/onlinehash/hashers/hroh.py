@@ -116,8 +116,9 @@ class HROH(WithCodewords):
         Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
         which are kept until then. Give it where hashers must agree before they have seen anything.
     alpha : float, optional
-        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
-        may be changed at any time.
+        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation; then, where classes
+        have fewer than 50 rows on average, class means have a say in the scores, the more the fewer the rows. If it is
+        given, scores are those of regression alone. It is applied last and may be changed at any time.
     balance : float, default=0.5
         How much classes with many rows outweigh those with few, from 0 (not at all) to 1 (as they are): a class of n
         rows counts as n^balance, and all together as many as there are. It is applied last and may be changed at any
@@ -144,6 +145,8 @@ class HROH(WithCodewords):
         Number of rows that were unlearned.
     sharpness_ : float
         Sharpness of a snapshot taken now; 0 is the linear code.
+    alpha_ : float
+        Penalty of the regression in a snapshot taken now.
 
     Examples
     --------
@@ -274,6 +277,12 @@ class HROH(WithCodewords):
         self._demand_learned()
         return self._completed()._sharpness()
 
+    @property
+    def alpha_(self) -> float:
+        """Penalty of the regression in a snapshot taken now."""
+        self._demand_learned()
+        return self._completed()._solution().ridge.penalty
+
     def _sharpness(self) -> float:
         n_classes = len(self._seen())
         if self.sharpness == "auto":
@@ -371,7 +380,8 @@ class HROH(WithCodewords):
         They follow from the sums, without learning again: each row costs O(m^2). They show what scores are worth, and
         which labels the other rows contradict. Rows that were not learned get scores that are too low. With
         ``balance=1`` and ``alpha`` given they are those of a hasher that never saw the row, to rounding; otherwise
-        nearly: the penalty, and the factor that keeps the total of the balanced counts, are those of all rows.
+        nearly: the penalty, the factor that keeps the total of the balanced counts, and the weight of class means and
+        their sizes, but for those of the row's own classes, are those of all rows.
 
         Parameters
         ----------
