@@ -231,6 +231,18 @@ def test_scores_without_a_row_are_those_of_learning_without_it(n, lists, balance
     assert np.abs(without - hasher.decision_function(X[rows])).max() > 0.01
 
 
+@pytest.mark.parametrize("n, changes", [(60, True), (1000, False)])
+def test_class_means_have_a_say_below_50_rows_per_class(n, changes):
+    X, y = stream(n, 20, zipf=False)
+    hasher = make().partial_fit(X, y)
+    scores = hasher.decision_function(X)
+    hasher.alpha = hasher.alpha_
+    alone = hasher.decision_function(X)
+    assert np.allclose(alone, scores) != changes
+    hasher.alpha, hasher.sharpness = None, None
+    assert np.allclose(hasher.decision_function(X), alone)
+
+
 @pytest.mark.parametrize("balance", BALANCES)
 @pytest.mark.parametrize("lists", [False, True])
 def test_few_rows_are_left_out_nearly_exactly(lists, balance):

@@ -166,7 +166,10 @@ def test_sums_of_no_rows_are_refused_where_rows_are_few():
 @pytest.mark.parametrize("n_rows", [12, 40, 196])
 def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
     rows, numbers, _ = problem(n=n_rows)
-    solution, own = RidgeSolution(summed(rows, single(numbers)), balance, None, 0, CLASSES), np.eye(4)[numbers]
+    solution, own = (
+        RidgeSolution(summed(rows, single(numbers)), balance, None, 0, CLASSES, angles=True),
+        np.eye(4)[numbers],
+    )
     assert np.abs(solution.columns - reference.blended(rows, own, solution.penalty, balance)).max() < 1e-8
     assert np.abs(solution.columns - reference.balanced_ridge(rows, own, solution.penalty, balance)).max() > 1e-4
     some, columns = np.array([0, 2, 3]), np.random.default_rng(1).normal(size=(3, 2))
@@ -174,10 +177,10 @@ def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
     assert np.allclose(solution.products(some, columns), weights.T @ A @ weights @ columns)
 
 
-@pytest.mark.parametrize("n_rows, penalty", [(200, None), (12, 0.3)])
-def test_regression_alone_scores_many_rows_and_where_the_penalty_is_given(n_rows, penalty):
+@pytest.mark.parametrize("n_rows, angles", [(200, True), (12, False)])
+def test_regression_alone_scores_many_rows(n_rows, angles):
     rows, numbers, _ = problem(n=n_rows)
-    solution = RidgeSolution(summed(rows, single(numbers)), 1.0, penalty, 0, CLASSES)
+    solution = RidgeSolution(summed(rows, single(numbers)), 1.0, None, 0, CLASSES, angles)
     assert np.abs(solution.columns - reference.ridge(rows, np.eye(4)[numbers], solution.penalty)).max() < 1e-10
 
 

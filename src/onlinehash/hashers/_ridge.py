@@ -421,8 +421,8 @@ class FewRowsFactor(RidgeFactor):
 class RidgeSolution:
     """Scores of classes: columns of weights W = (A' + penalty I)^-1 S'^T, from sums that are balanced.
 
-    Where the penalty is chosen and classes have fewer than 50 rows on average, n, the angles between rows and class
-    means have a weight of f = 1 - ln n / ln 50, and the scores of regression the rest::
+    With ``angles``, where classes have fewer than 50 rows on average, n, the angles between rows and class means have a
+    weight of f = 1 - ln n / ln 50, and the scores of regression the rest::
 
         (1 - f) z W + f (a - mean of a) / g,   a_c = z B^-1 mu_c / sqrt(mu_c B^-1 mu_c)
 
@@ -438,6 +438,7 @@ class RidgeSolution:
         Chosen if it is None.
     seed, classes
         As for :meth:`RidgeStatistics.choose_penalty`.
+    angles : bool
     """
 
     def __init__(
@@ -447,6 +448,7 @@ class RidgeSolution:
         penalty: float | None,
         seed: int,
         classes: NDArray[np.intp],
+        angles: bool,
     ) -> None:
         balanced = statistics.balanced(balance)
         self._balance, self._place, self._classes = balance, statistics.place, classes
@@ -454,16 +456,16 @@ class RidgeSolution:
         self._sums = on_host(balanced.sums)
         self.penalty = penalty or balanced.choose_penalty(seed, classes)
         penalties, self._angle_weight = [self.penalty], 0.0
-        rows_per_class = statistics.counts[classes].mean() if penalty is None and len(classes) > 1 else np.inf
+        rows_per_class = statistics.counts[classes].mean() if angles and len(classes) > 1 else np.inf
         if rows_per_class < ROWS_FOR_REGRESSION:
             self._angle_weight = float(1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION))
             penalties.append(_ANGLE_PENALTY * balanced.trace() / np.sqrt(balanced.total))
         self._solved = [(each, factor := balanced.factored(each), factor.solve(self._sums.T)) for each in penalties]
         if self._angle_weight:
-            angles = self._solved[1][2]
+            columns = self._solved[1][2]
             self._lengths = np.full(len(self._counts), np.inf)
-            self._lengths[classes] = np.sqrt((self._sums[classes] * angles[:, classes].T).sum(axis=1))
-            centred = self._angles(angles, self._lengths)[:, classes]
+            self._lengths[classes] = np.sqrt((self._sums[classes] * columns[:, classes].T).sum(axis=1))
+            centred = self._angles(columns, self._lengths)[:, classes]
             own = float(((self._sums[classes] * centred.T).sum(axis=1) / balanced.counts[classes]).mean())
             self._angle_weight, self._scale = (self._angle_weight, 1.0 / own) if own > NOTHING else (0.0, 1.0)
 

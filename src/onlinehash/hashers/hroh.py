@@ -65,7 +65,7 @@ class _Solution(NamedTuple):
 
     ridge: RidgeSolution
     codewords: Signs
-    solved_for: tuple[float | None, float]
+    solved_for: tuple[float | None, float, bool]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -118,7 +118,8 @@ class HROH(WithCodewords):
     alpha : float, optional
         The penalty ("lambda"). By default chosen from the sums by generalised cross-validation; then, where classes
         have fewer than 50 rows on average, class means have a say in the scores, the more the fewer the rows. If it is
-        given, scores are those of regression alone. It is applied last and may be changed at any time.
+        given, or with ``sharpness=None``, scores are those of regression alone. It is applied last and may be changed
+        at any time.
     balance : float, default=0.5
         How much classes with many rows outweigh those with few, from 0 (not at all) to 1 (as they are): a class of n
         rows counts as n^balance, and all together as many as there are. It is applied last and may be changed at any
@@ -325,12 +326,14 @@ class HROH(WithCodewords):
 
     def _solution(self) -> _Solution:
         """Return the solution for all rows, a deterministic function of the sums and of the rows that wait."""
-        wanted = self.alpha, self.balance
+        angles = self.alpha is None and bool(self.sharpness)
+        wanted = self.alpha, self.balance, angles
         if self._solved is None or self._solved.solved_for != wanted:
             statistics = self._sums.complete()
             words = self._classes.assigned(statistics)
             statistics.grow(len(self._classes))
-            ridge = RidgeSolution(statistics, self.balance, self.alpha, self.seed_, self._in_order(statistics))
+            classes = self._in_order(statistics)
+            ridge = RidgeSolution(statistics, self.balance, self.alpha, self.seed_, classes, angles)
             self._solved = _Solution(ridge, words, wanted)
         return self._solved
 
