@@ -165,7 +165,7 @@ def test_sums_of_no_rows_are_refused_where_rows_are_few():
 @pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("n_rows", [12, 40, 196])
 def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
-    rows, numbers, _ = problem(n=n_rows)
+    rows, numbers, _ = problem(n=n_rows, m=120)
     solution, own = (
         RidgeSolution(summed(rows, single(numbers)), balance, None, 0, CLASSES, angles=True),
         np.eye(4)[numbers],
@@ -177,9 +177,9 @@ def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
     assert np.allclose(solution.products(some, columns), weights.T @ A @ weights @ columns)
 
 
-@pytest.mark.parametrize("n_rows, angles", [(200, True), (12, False)])
-def test_regression_alone_scores_many_rows(n_rows, angles):
-    rows, numbers, _ = problem(n=n_rows)
+@pytest.mark.parametrize("n_rows, m, angles", [(200, 120, True), (16, 8, True), (12, 8, False)])
+def test_regression_alone_scores_many_rows(n_rows, m, angles):
+    rows, numbers, _ = problem(n=n_rows, m=m)
     solution = RidgeSolution(summed(rows, single(numbers)), 1.0, None, 0, CLASSES, angles)
     assert np.abs(solution.columns - reference.ridge(rows, np.eye(4)[numbers], solution.penalty)).max() < 1e-10
 

@@ -421,8 +421,9 @@ class FewRowsFactor(RidgeFactor):
 class RidgeSolution:
     """Scores of classes: columns of weights W = (A' + penalty I)^-1 S'^T, from sums that are balanced.
 
-    With ``angles``, where classes have fewer than 50 rows on average, n, the angles between rows and class means have a
-    weight of f = 1 - ln n / ln 50, and the scores of regression the rest::
+    With ``angles``, where classes have fewer than 50 rows on average, n, and there are fewer rows than twice the
+    features, the angles between rows and class means have a weight of f = 1 - ln n / ln 50, and the scores of
+    regression the rest::
 
         (1 - f) z W + f (a - mean of a) / g,   a_c = z B^-1 mu_c / sqrt(mu_c B^-1 mu_c)
 
@@ -456,7 +457,8 @@ class RidgeSolution:
         self._sums = on_host(balanced.sums)
         self.penalty = penalty or balanced.choose_penalty(seed, classes)
         penalties, self._angle_weight = [self.penalty], 0.0
-        rows_per_class = statistics.counts[classes].mean() if angles and len(classes) > 1 else np.inf
+        is_few = angles and len(classes) > 1 and statistics.total < 2 * statistics.n_inputs
+        rows_per_class = statistics.counts[classes].mean() if is_few else np.inf
         if rows_per_class < ROWS_FOR_REGRESSION:
             self._angle_weight = float(1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION))
             penalties.append(_ANGLE_PENALTY * balanced.trace() / np.sqrt(balanced.total))
