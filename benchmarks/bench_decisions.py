@@ -14,10 +14,13 @@ mended       what such labels cost, before and after all suspects got the label 
 review       accuracy by the number of labels, where the collection chooses what to label
 link         mAP after pairs instead of labels
 two_labels   precision and mAP of items that have two labels each: means of two sentences
+tags         the same of items with several labels each: Debian's packages and their tags, as ``apt-cache`` knows them.
+             Items are relevant that have at least half of the tags of both; vectors are those of ``use``
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -34,9 +37,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_predict
 from threadpoolctl import threadpool_limits
 
+from benchmarks.bench_text import packages
 from benchmarks.measure import Row, interleaved
-from onlinehash import HCOH, HROH, ITQ, Collection, OnlineHasher
+from onlinehash import HCOH, HROH, ITQ, Collection, FlatIndex
 from onlinehash.datasets import Dataset, load_dataset
+from onlinehash.embedders import make_embedder
 from onlinehash.experiments.references import cosine_quality
 from onlinehash.metrics import Ranking
 from onlinehash.types import Batch
@@ -46,11 +51,12 @@ Measured = Iterator[tuple[str, str, str, float]]
 """What was measured, its meaning, the bar and a value; those of several splits have the first three in common."""
 
 DATASETS = ("clinc150", "mnist", "cifar10", "tinyimagenet")
-SEEDS = (0, 1)
+N_SPLITS = {"open_world": 3}  # 2 of the other parts
 N_LEARNED, N_ITEMS, N_QUERIES = 10_000, 8000, 200
 N_BITS = 64
 QUERIES_AT_ONCE = 50  # whose rankings of all items are in memory together
 UNKNOWN_SHARE = 0.25  # of the classes
+MIN_TAGGED = 20  # packages; those that have a rarer tag are left out
 PROMISES = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
@@ -83,13 +89,15 @@ def filled(learned: Batch, others: Array | None = None, hasher: HROH | None = No
         yield collection
 
 
-def precision_and_map(collection: Collection, queries: Batch, y: Array, rescore: str) -> list[float]:
+def precision_and_map(
+    collection: Collection, queries: Batch, y: Array, rescore: str, first_id: int = N_LEARNED
+) -> list[float]:
     """Return P@10 and mAP of all items in the order of a search; ``y`` are their labels, in order of id."""
     values, places = list[tuple[float, float]](), np.arange(1, len(y) + 1)
     for start in range(0, len(queries.y), QUERIES_AT_ONCE):
         X, labels = queries.X[start : start + QUERIES_AT_ONCE], queries.y[start : start + QUERIES_AT_ONCE]
         for label, ids in zip(labels, collection.search(X, len(y), rescore=rescore).ids, strict=True):
-            relevant = y[np.array(ids) - N_LEARNED] == label
+            relevant = y[np.array(ids) - first_id] == label
             values.append((relevant[:10].mean(), (np.cumsum(relevant) / places)[relevant].mean()))
     return [float(value) for value in np.mean(values, axis=0)]
 
@@ -146,14 +154,9 @@ def ranking(seed: int) -> Measured:
 
 
 def open_world(seed: int) -> Measured:
-    hashers: dict[str, OnlineHasher] = {
-        "ITQ": ITQ(N_BITS, random_state=seed),
-        "HCOH": HCOH(N_BITS, random_state=seed),
-        "HROH": HROH(N_BITS, random_state=seed),
-        "HROH, half of the bits general": HROH(N_BITS, general_bits=N_BITS // 2, random_state=seed),
-    }
-    for dataset in DATASETS:
-        (learned, items, queries), unknown = draw(dataset, seed, N_LEARNED, N_ITEMS, 2 * N_QUERIES, is_open=True)
+    for dataset in DATASETS[:3]:
+        sizes = N_LEARNED // 2, N_ITEMS // 2, 2 * N_QUERIES
+        (learned, items, queries), unknown = draw(dataset, seed, *sizes, is_open=True)
         is_seen = ~np.isin(queries.y, unknown)
         groups = {"learned": is_seen, "never learned": ~is_seen, "all": np.ones(len(is_seen), bool)}
         some = {group: Batch(queries.X[rows], queries.y[rows]) for group, rows in groups.items()}
@@ -161,16 +164,25 @@ def open_world(seed: int) -> Measured:
         for group, (X, y) in some.items():
             quality = cosine_quality(X, y, *items, map_at=None, precision_at=10)
             found["vectors by cosine", group] = quality[1], quality[0]
-        for name, hasher in hashers.items():
-            encoder = hasher.fit(*learned).snapshot()
-            codes = encoder.encode(items.X)
-            for group, (X, y) in some.items():
-                ranks = Ranking(encoder.encode(X), y, codes, items.y)
-                found[f"{name}, codes", group] = ranks.precision_at(10), ranks.mean_average_precision()
-        with filled(learned, items.X) as collection:
-            collection.delete(range(N_LEARNED))
+        general = HROH(N_BITS, general_bits=N_BITS // 2, random_state=seed)
+        with filled(learned, items.X, general) as collection:
+            collection.delete(range(len(learned.y)))
+            hasher = collection.hasher
+            assert isinstance(hasher, HROH)
+            encoders = {
+                "ITQ": ITQ(N_BITS, random_state=seed).fit(*learned).snapshot(),
+                "HCOH": HCOH(N_BITS, random_state=seed).fit(*learned).snapshot(),
+                "HROH": hasher.with_bits(N_BITS).snapshot(),
+                "HROH, half of the bits general": collection.encoder,
+            }
+            for name, encoder in encoders.items():
+                assert encoder is not None
+                codes = encoder.encode(items.X)
+                for group, (X, y) in some.items():
+                    ranks = Ranking(encoder.encode(X), y, codes, items.y)
+                    found[f"{name}, codes", group] = ranks.precision_at(10), ranks.mean_average_precision()
             for group, each in some.items():
-                found["learned order", group] = precision_and_map(collection, each, items.y, "learned")
+                found["learned order", group] = precision_and_map(collection, each, items.y, "learned", len(learned.y))
         for (name, group), both in found.items():
             for meaning, value in zip(("P@10", "mAP"), both, strict=True):
                 yield f"{dataset}, {name}, queries of classes: {group}", meaning, "-", value
@@ -392,11 +404,50 @@ def pairs_of(rows: Batch, rng: np.random.Generator) -> tuple[Array, Array]:
     return (unit[one] + unit[other]) / 2, np.stack([rows.y[one], rows.y[other]], axis=1)
 
 
+def tags(seed: int) -> Measured:
+    of_package = {
+        f"{fields['Package']}: {fields['Description']}": set(fields["Tag"].split(", "))
+        for fields in packages()
+        if fields.keys() >= {"Package", "Description", "Tag"}
+    }
+    counts = Counter(tag for own in of_package.values() for tag in own)
+    texts = sorted(text for text, own in of_package.items() if own and all(counts[tag] >= MIN_TAGGED for tag in own))
+    rng, n_learned, n_items = np.random.default_rng(seed), N_LEARNED // 2, N_ITEMS // 2
+    drawn = rng.permutation(texts)[: n_learned + n_items + N_QUERIES].tolist()
+    if not drawn:
+        return
+    X, own = make_embedder("use")(drawn), [of_package[text] for text in drawn]
+    names = sorted(set.union(*own))
+    has = np.array([[tag in each for tag in names] for each in own[n_learned:]], float)
+    both = has[n_items:] @ has[:n_items].T
+    relevant = 2 * both >= has[n_items:].sum(axis=1)[:, None] + has[:n_items].sum(axis=1) - both
+    queries, what = X[n_learned + n_items :], f"Debian packages, {len(names)} tags"
+    hasher = HROH(N_BITS, general_bits=N_BITS // 2, random_state=seed)
+    with TemporaryDirectory() as folder, Collection.open(f"{folder}/items.oh", hasher) as items:
+        items.upsert(range(n_items, n_items + n_learned), X[:n_learned], [sorted(each) for each in own[:n_learned]])
+        items.upsert(range(n_items), X[n_learned : n_learned + n_items])
+        items.delete(range(n_items, n_items + n_learned))
+        items.refresh()
+        orders = {name: items.search(queries, n_items, rescore=name).ids for name in ("cosine", "learned")}
+        assert isinstance(items.hasher, HROH)
+        for n_bits in (16, 32, 64):
+            encoder = items.hasher.with_bits(n_bits).snapshot()
+            index = FlatIndex(n_bits, ties="hash")
+            index.upsert(encoder.encode(X[n_learned : n_learned + n_items]))
+            orders[f"codes, {n_bits} bits"] = index.search(encoder.encode(queries), n_items).ids
+    for name, ids in orders.items():
+        hits = np.take_along_axis(relevant, np.array(ids), axis=1)
+        precisions = np.cumsum(hits, axis=1) / np.arange(1, n_items + 1)
+        means = [each[hit].mean() for each, hit in zip(precisions, hits, strict=True) if hit.any()]
+        yield f"{what}, {name}", "P@10", "-", float(hits[:, :10].mean())
+        yield f"{what}, {name}", "mAP", "-", float(np.mean(means))
+
+
 PARTS: dict[str, Callable[[int], Measured]] = {
     part.__name__: part
     for part in (
         *(self_recall, ranking, open_world, cost, classify, all_learned),
-        *(suspects, mended, review, link, two_labels),
+        *(suspects, mended, review, link, two_labels, tags),
     )
 }
 
@@ -405,7 +456,7 @@ def run(only: str | None = None) -> list[Row]:
     """Measure all parts, or one."""
     values: dict[tuple[str, str, str], list[float]] = {}
     for name in PARTS if only is None else [only]:
-        for seed in SEEDS:
+        for seed in range(N_SPLITS.get(name, 2)):
             for what, meaning, bar, value in PARTS[name](seed):
                 values.setdefault((f"{name}, {what}", meaning, bar), []).append(float(value))
     return [Row(what, mean(v), min(v), max(v), meaning, bar) for (what, meaning, bar), v in values.items()]

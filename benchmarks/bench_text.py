@@ -81,7 +81,7 @@ def packages() -> Iterator[dict[str, str]]:
     """Yield the fields of all packages that ``apt-cache`` knows, if there is such a program."""
     if shutil.which("apt-cache") is not None:
         listed = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
-        for package in listed.split("\n\n"):
+        for package in listed.replace(",\n ", ", ").split("\n\n"):  # tags go on in the next line
             yield dict(line.split(": ", 1) for line in package.splitlines() if ": " in line and line[0] != " ")
 
 

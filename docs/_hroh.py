@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from _learned import many_classes_table
+from _learned import many_classes_table, values
 from _parts import ROOT, filled, results_of
 
 from onlinehash.experiments.own_data import data_size
@@ -39,6 +39,7 @@ def page() -> str:
     parts = {
         "many classes": many_classes_table(),
         "sharpness": _sharpness(),
+        "first labels": _first_labels(),
         "balance": _balance(),
         "encoding": _encoding(),
         "general": _general_bits(),
@@ -70,6 +71,24 @@ def _sharpness() -> list[str]:
         ):
             values = (form_value(row[n]) if n in row else "-" for n in LENGTHS)
             lines.append(f"| {head} | {code} | {' | '.join(values)} |")
+    return lines
+
+
+def _first_labels() -> list[str]:
+    """Compare scores and codes with those of regression alone and of class means alone, by labels per class."""
+    found = values("first_labels")
+    counts = list(dict.fromkeys(int(what.split(", ")[1].split(" ")[0]) for what in found))
+    lines = [
+        f"| | | {counts[0]} label per class | {' | '.join(map(str, counts[1:]))} |",
+        "|---|---|" + "---|" * len(counts),
+    ]
+    rows = [("accuracy", name) for name in ("class means", "regression", "HROH")]
+    rows += [("mAP", name) for name in ("regression", "HROH")]
+    for dataset in ("clinc150", "tinyimagenet", "cifar10", "mnist"):
+        for head, (meaning, name) in zip([DATASETS[dataset], *[""] * 4], rows, strict=True):
+            cells = (form_value(found[f"{dataset}, {n} per class, {name}"][meaning]) for n in counts)
+            shown = f"**{name}**" if name == "HROH" else name
+            lines.append(f"| {head} | {meaning}, {shown} | {' | '.join(cells)} |")
     return lines
 
 

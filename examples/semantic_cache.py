@@ -37,7 +37,7 @@ REJECTED, RIGHT = "can i close an account online", "how to close an account"
 ASKED = {
     RIGHT: [
         "how do i close an account", "i want to close my account", "close my account for me please",
-        "please close the account of my father",
+        "can my father close his account",
     ],
     "how to open an account": ["how can i open an account", "can my son open an account"],
     "the fees": ["how much is the fee"],

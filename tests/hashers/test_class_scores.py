@@ -231,6 +231,36 @@ def test_scores_without_a_row_are_those_of_learning_without_it(n, lists, balance
     assert np.abs(without - hasher.decision_function(X[rows])).max() > 0.01
 
 
+@pytest.mark.parametrize("n, changes", [(60, True), (1000, False)])
+def test_class_means_have_a_say_below_50_rows_per_class(n, changes):
+    X, y = stream(n, 20, zipf=False)
+    hasher = make().partial_fit(X, y)
+    scores = hasher.decision_function(X)
+    hasher.alpha = hasher.alpha_
+    alone = hasher.decision_function(X)
+    assert np.allclose(alone, scores) != changes
+    hasher.alpha, hasher.sharpness = None, None
+    assert np.allclose(hasher.decision_function(X), alone)
+
+
+@pytest.mark.parametrize("balance", BALANCES)
+@pytest.mark.parametrize("lists", [False, True])
+def test_few_rows_are_left_out_nearly_exactly(lists, balance):
+    X, y = stream(60, 20, noise=0.5, zipf=False)
+    labels = several_labels(y) if lists else y.tolist()
+    hasher = make(balance=balance).partial_fit(X, labels)
+    without = hasher.leave_one_out(X, labels)
+    errors, chosen = [], []
+    for row in range(len(y)):
+        others = [other for other in range(len(y)) if other != row]
+        again = make(balance=balance).partial_fit(X[others], [labels[other] for other in others])
+        expected = in_order(again, again.decision_function(X[row : row + 1]), hasher.classes_)[0]
+        errors.append(np.abs(without[row] - expected).max())
+        chosen.append(without[row].argmax() == expected.argmax())
+    assert np.median(errors) < 0.03 and np.mean(chosen) > 0.9
+    assert np.abs(without - hasher.decision_function(X)).max() > 0.1
+
+
 def test_with_balance_one_it_is_the_formula_of_ridge_regression():
     X, y = stream(1500)
     hasher = make(alpha=0.3, balance=1.0).partial_fit(X, y)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.reference import hroh as reference
 
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._ridge import Members, RidgeStatistics
+from onlinehash.hashers._ridge import FewRowsFactor, Members, RidgeSolution, RidgeStatistics
 
 
 def single(numbers, weights=None):
@@ -140,6 +140,48 @@ def test_a_factor_solves_its_system_in_strips(m):
     assert factor.solve(columns[:, :0]).shape == (m, 0)
     leverages = np.diag(rows @ np.linalg.solve(rows.T @ rows + 0.7 * np.eye(m), rows.T))
     assert np.abs(factor.leverages(rows) - leverages).max() < 1e-10
+
+
+@pytest.mark.parametrize("penalty", [1e-3, 1.0])
+@pytest.mark.parametrize("n", [1, 4, 19])
+def test_a_system_of_few_rows_is_solved_by_these(n, penalty):
+    rows = problem(n=n, m=80, n_classes=1)[0]
+    rows = np.vstack([rows, rows[:1]])  # one of them twice
+    statistics, columns = summed(rows, single([0] * len(rows))), np.random.default_rng(0).normal(size=(80, 5))
+    factor, system = statistics.factored(penalty), rows.T @ rows + penalty * np.eye(80)
+    assert isinstance(factor, FewRowsFactor) == (n < 19)
+    assert np.allclose(factor.solve(columns), np.linalg.solve(system, columns), rtol=1e-9)
+    assert np.allclose(factor.leverages(rows), np.diag(rows @ np.linalg.solve(system, rows.T)), rtol=1e-9)
+
+
+def test_sums_of_no_rows_are_refused_where_rows_are_few():
+    rows, numbers, _ = problem(n=8, m=80)
+    statistics = summed(rows, single(numbers))
+    statistics.add(10.0 * rows[::-1, ::-1][:1], single([0], np.array([-1.0])))
+    with pytest.raises(InvalidInputError, match="not those of any rows"):
+        statistics.factored(1e-3)
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n_rows", [12, 40, 196])
+def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
+    rows, numbers, _ = problem(n=n_rows, m=120)
+    solution, own = (
+        RidgeSolution(summed(rows, single(numbers)), balance, None, 0, CLASSES, angles=True),
+        np.eye(4)[numbers],
+    )
+    assert np.abs(solution.columns - reference.blended(rows, own, solution.penalty, balance)).max() < 1e-8
+    assert np.abs(solution.columns - reference.balanced_ridge(rows, own, solution.penalty, balance)).max() > 1e-4
+    some, columns = np.array([0, 2, 3]), np.random.default_rng(1).normal(size=(3, 2))
+    weights, (A, _) = solution.columns[:, some], reference.balanced_sums(rows, own, balance)
+    assert np.allclose(solution.products(some, columns), weights.T @ A @ weights @ columns)
+
+
+@pytest.mark.parametrize("n_rows, m, angles", [(200, 120, True), (16, 8, True), (12, 8, False)])
+def test_regression_alone_scores_many_rows(n_rows, m, angles):
+    rows, numbers, _ = problem(n=n_rows, m=m)
+    solution = RidgeSolution(summed(rows, single(numbers)), 1.0, None, 0, CLASSES, angles)
+    assert np.abs(solution.columns - reference.ridge(rows, np.eye(4)[numbers], solution.penalty)).max() < 1e-10
 
 
 def test_other_threads_run_while_a_large_system_is_solved():

@@ -47,20 +47,38 @@ def shares(labels, n_classes):
     return np.array([np.eye(n_classes)[np.atleast_1d(row)].mean(axis=0) for row in labels])
 
 
-def balanced_ridge(Z, Y, penalty, balance, weights=None):
-    """Ridge regression on classes in which a class of n rows counts as n^balance, and all as many as there are.
+def balanced_sums(Z, Y, balance):
+    """The sums A' and S' in which a class of n rows counts as n^balance, and all as many as there are.
 
     The rows of a class differ from their mean as much as they do; the mean counts as often as the class.
     """
-    Y = Y * (np.ones(len(Z)) if weights is None else weights)[:, None]
     counts = Y.sum(axis=0)
     balanced = counts**balance * counts.sum() / (counts**balance).sum()
-    A, S = penalty * np.eye(Z.shape[1]), []
+    A, S = np.zeros((Z.shape[1], Z.shape[1])), []
     for share, n, w in zip(Y.T, counts, balanced, strict=True):
         mean = sum(y * z for y, z in zip(share, Z, strict=True)) / n
         A = A + (share[:, None] * (Z - mean)).T @ (Z - mean) + w * np.outer(mean, mean)
         S.append(w * mean)
-    return np.linalg.solve(A, np.array(S).T)
+    return A, np.array(S)
+
+
+def balanced_ridge(Z, Y, penalty, balance, weights=None):
+    """Ridge regression on classes from balanced sums."""
+    A, S = balanced_sums(Z, Y * (np.ones(len(Z)) if weights is None else weights)[:, None], balance)
+    return np.linalg.solve(A + penalty * np.eye(len(A)), S.T)
+
+
+def blended(Z, Y, penalty, balance):
+    """Columns of scores where rows are few: regression, and the angles to the class means."""
+    A, S = balanced_sums(Z, Y, balance)
+    counts, identity = Y.sum(axis=0), np.eye(Z.shape[1])
+    few = 1.0 - np.log(counts.mean()) / np.log(50.0)
+    inverse = np.linalg.inv(A + np.trace(A) / np.sqrt(len(Z)) / 3.0 * identity)
+    means = (Y.T @ Z) / counts[:, None]
+    angles = np.array([inverse @ mean / np.sqrt(mean @ inverse @ mean) for mean in means])
+    angles -= angles.mean(axis=0)
+    angles /= np.mean([mean @ angle for mean, angle in zip(means, angles, strict=True)])
+    return (1.0 - few) * np.linalg.solve(A + penalty * identity, S.T) + few * angles.T
 
 
 def explained_variance(explained, words):

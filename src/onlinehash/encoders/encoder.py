@@ -16,12 +16,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.arrays import Place
+from onlinehash._internal.arrays import Place, is_on_device, to_host
 from onlinehash._internal.files import Source, complete, pack_arrays, read_arrays, write_bytes
 from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_feature_names, check_features
 from onlinehash.codes import pack_signs
-from onlinehash.encoders.calibration import MAX_LISTED_CLASSES, Calibration
+from onlinehash.encoders.calibration import MAX_LISTED_CLASSES, Calibration, ClassLists
 from onlinehash.encoders.device import DeviceEncoder, combine, overflow
 from onlinehash.encoders.onnx import OnnxGraph
 from onlinehash.encoders.shortlist import Shortlist, score_listed
@@ -148,6 +148,26 @@ class Encoder:
                 f"The encoder of {self.method or 'this method'} has no scores of classes; HROH's has."
             )
         return self.encode_and_score(X)[1]
+
+    def class_lists(self, X: ArrayLike) -> ClassLists:
+        """Return the most probable classes of rows, most probable first, shape (n_samples, 5): 20 bytes per row.
+
+        An entry has 32 bits: the number of a class among ``classes``, 16 bits; 255 times its probability, 8 bits; 255
+        times its sharpened score, 8 bits. What is left of 5 where there are fewer classes is 0. They say more of an
+        item than a code of the same size, how sure its class is, and nothing of classes that were never learned.
+        :class:`onlinehash.indexes.ClassListIndex` searches them. On a device, they are computed on the host.
+
+        Examples
+        --------
+        >>> words = np.array([[1, 1], [1, -1]], np.int8)
+        >>> lists = Encoder(np.eye(2), codewords=words, sharpness=3.0).class_lists([[0.2, 0.3]])
+        >>> (lists >> 16).tolist(), (lists >> 8 & 255).tolist()
+        ([[1, 0, 0, 0, 0]], [[225, 30, 0, 0, 0]])
+        """
+        scores = self.class_scores(X)
+        if scores.shape[1] > MAX_LISTED_CLASSES:
+            raise InvalidInputError(f"{scores.shape[1]} classes are more than the {MAX_LISTED_CLASSES} of class lists.")
+        return self.calibration.class_lists(to_host(scores) if is_on_device(scores) else scores)
 
     def encode(self, X: ArrayLike) -> Codes:
         """Return packed codes, shape (n_samples, ceil(n_bits / 8))."""

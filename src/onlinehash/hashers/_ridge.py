@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +45,13 @@ ROWS_PER_SUM_ON_DEVICE = 1 << 15
 VALUES_PER_SUM_ON_DEVICE = 1 << 27
 FIRST_SETTLING = 1024  # instances after which codewords are fixed for the first time; then at every doubling
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
+ROWS_FOR_REGRESSION = 50  # rows per class from which on regression alone gives scores; below, so do class means
 
 _N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
 _PENALTIES = np.power(10.0, np.arange(-6, 5) / 2)  # to choose from, for rows of unit length
 _FIRST_PENALTY = 4  # place of the one that is tried first
 _TOLERATED_ERROR = 1.02
+_ANGLE_PENALTY = 1.0 / 3.0  # times the square root of the number of rows, for rows of unit length
 _ROWS_PER_SOLVE = 256
 _ROUNDING = 1e-10  # of the sums of squares, after any number of additions
 _MEMBERS = ("owner", "number", "share", "weight")
@@ -259,11 +262,17 @@ class RidgeStatistics:
             return cholesky(matrix + float(diagonal) * identity)
 
     def factored(self, penalty: float) -> RidgeFactor:
-        """Return A + penalty I, for the Gram matrix A, as a Cholesky factor.
+        """Return A + penalty I, for the Gram matrix A, as a Cholesky factor, or by the factor of A if rows are few.
 
         Raises :class:`InvalidInputError` when the sums are those of no set of rows, after rows were taken out that had
         never been added.
         """
+        if self.place == HOST and 0.0 < self.total < self.n_inputs / 4:
+            with single_threaded_products():
+                columns, order, rank, _ = lapack.dpstrf(self.gram.T, lower=1)
+            narrow = np.tril(columns[:, :rank])[np.argsort(order)]
+            if abs(np.square(narrow).sum() - self.trace()) <= _ROUNDING * self.trace():
+                return FewRowsFactor(narrow, penalty)
         lower = self._factor(self.gram, penalty)
         if lower is None:
             raise InvalidInputError(
@@ -384,8 +393,42 @@ class RidgeFactor:
         return solved
 
 
+class FewRowsFactor(RidgeFactor):
+    """A Gram matrix L L^T of few rows with a penalty p: its inverse is (I - L (L^T L + p I)^-1 L^T) / p.
+
+    L has a column per row that was added, so that it takes O(m) where a Cholesky factor takes O(m^3).
+
+    Examples
+    --------
+    >>> FewRowsFactor(np.array([[2.0], [0.0]]), penalty=1.0).solve(np.eye(2))
+    array([[0.2, 0. ],
+           [0. , 1. ]])
+    """
+
+    def __init__(self, narrow: Matrix, penalty: float) -> None:
+        self._narrow, self._penalty = narrow, penalty
+        super().__init__(HOST, np.linalg.cholesky(narrow.T @ narrow + penalty * np.eye(narrow.shape[1])))
+
+    def solve(self, columns: Matrix) -> Matrix:
+        """Return the inverse times columns."""
+        return np.asarray(columns - self._narrow @ super().solve(self._narrow.T @ columns)) / self._penalty
+
+    def leverages(self, rows: DeviceArray) -> Matrix:
+        """Return z times the inverse times z^T of every row z."""
+        return np.asarray(np.square(rows).sum(axis=1) - super().leverages(rows @ self._narrow)) / self._penalty
+
+
 class RidgeSolution:
-    """Scores of classes: columns of weights (A' + penalty I)^-1 S'^T, from sums that are balanced.
+    """Scores of classes: columns of weights W = (A' + penalty I)^-1 S'^T, from sums that are balanced.
+
+    With ``angles``, where classes have fewer than 50 rows on average, n, and there are fewer rows than twice the
+    features, the angles between rows and class means have a weight of f = 1 - ln n / ln 50, and the scores of
+    regression the rest::
+
+        (1 - f) z W + f (a - mean of a) / g,   a_c = z B^-1 mu_c / sqrt(mu_c B^-1 mu_c)
+
+    B = A' plus a larger penalty, sqrt(N) / 3 for N rows of unit length, and g makes 1 the mean score of rows for their
+    own class. Of few rows, regression learns how they differ by chance.
 
     Parameters
     ----------
@@ -396,6 +439,7 @@ class RidgeSolution:
         Chosen if it is None.
     seed, classes
         As for :meth:`RidgeStatistics.choose_penalty`.
+    angles : bool
     """
 
     def __init__(
@@ -405,20 +449,50 @@ class RidgeSolution:
         penalty: float | None,
         seed: int,
         classes: NDArray[np.intp],
+        angles: bool,
     ) -> None:
         balanced = statistics.balanced(balance)
-        self._balance, self._place = balance, statistics.place
+        self._balance, self._place, self._classes = balance, statistics.place, classes
         self._counts, self._balanced_counts = statistics.counts, balanced.counts
-        penalty = penalty or balanced.choose_penalty(seed, classes)
-        self._factor = balanced.factored(penalty)
         self._sums = on_host(balanced.sums)
-        self.columns = self._factor.solve(self._sums.T)
-        self._penalty = penalty
+        self.penalty = penalty or balanced.choose_penalty(seed, classes)
+        penalties, self._angle_weight = [self.penalty], 0.0
+        is_few = angles and len(classes) > 1 and statistics.total < 2 * statistics.n_inputs
+        rows_per_class = statistics.counts[classes].mean() if is_few else np.inf
+        if rows_per_class < ROWS_FOR_REGRESSION:
+            self._angle_weight = float(1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION))
+            penalties.append(_ANGLE_PENALTY * balanced.trace() / np.sqrt(balanced.total))
+        self._solved = [(each, factor := balanced.factored(each), factor.solve(self._sums.T)) for each in penalties]
+        if self._angle_weight:
+            columns = self._solved[1][2]
+            self._lengths = np.full(len(self._counts), np.inf)
+            self._lengths[classes] = np.sqrt((self._sums[classes] * columns[:, classes].T).sum(axis=1))
+            centred = self._angles(columns, self._lengths)[:, classes]
+            own = float(((self._sums[classes] * centred.T).sum(axis=1) / balanced.counts[classes]).mean())
+            self._angle_weight, self._scale = (self._angle_weight, 1.0 / own) if own > NOTHING else (0.0, 1.0)
+
+    def _angles(self, scores: Matrix, lengths: Matrix) -> Matrix:
+        """Return scores, a column per class, divided by lengths and less their mean; 0 for classes without rows."""
+        angles = scores / lengths
+        mean = angles[:, self._classes].mean(axis=1, keepdims=True)
+        return np.asarray(np.where(np.isinf(lengths), 0.0, angles - mean))
+
+    def _blended(self, scores: Sequence[Matrix], lengths: Matrix | None = None) -> Matrix:
+        """Return scores of regression and of angles together; both have a column per class."""
+        if not self._angle_weight:
+            return scores[0]
+        angles = self._angles(scores[1], self._lengths if lengths is None else lengths)
+        return (1.0 - self._angle_weight) * scores[0] + (self._angle_weight * self._scale) * angles
+
+    @property
+    def columns(self) -> Matrix:
+        """Weights of the scores, a column per class."""
+        return self._blended([columns for _, _, columns in self._solved])
 
     def products(self, classes: NDArray[np.intp], columns: Matrix) -> Matrix:
         """Return the products of the scores of classes, summed over rows, times columns: W^T A' W V."""
-        weights = self.columns[:, classes]
-        return np.asarray((self._sums[classes] - self._penalty * weights.T) @ (weights @ columns))
+        explained = self._blended([self._sums.T - penalty * weights for penalty, _, weights in self._solved])
+        return np.asarray(explained[:, classes].T @ (self.columns[:, classes] @ columns))
 
     def scores_without(self, rows: DeviceArray, members: Members) -> Matrix:
         """Return the scores that rows would have, had they not been added to the sums.
@@ -429,12 +503,21 @@ class RidgeSolution:
             (A' + V B V^T)^-1 = A'^-1 - A'^-1 V (I + B K)^-1 B V^T A'^-1,   K = V^T A'^-1 V
 
         where A' includes the penalty. A row of several classes has one mean for each. Where every class counts as it
-        is, this is y - (y - s) / (1 - h), with the leverage h = z A'^-1 z^T.
+        is, this is y - (y - s) / (1 - h), with the leverage h = z A'^-1 z^T. Of the lengths of class means, those of
+        other classes are taken to be the same.
         """
-        scores = on_host(rows @ self._place.put(self.columns))
+        parts = [self._without(rows, members, factor, columns) for _, factor, columns in self._solved]
+        return self._blended([scores for scores, _ in parts], parts[-1][1])
+
+    def _without(
+        self, rows: DeviceArray, members: Members, factor: RidgeFactor, columns: Matrix
+    ) -> tuple[Matrix, Matrix]:
+        """Return the scores by one penalty of rows that are left out, and the lengths of the class means then."""
+        scores = on_host(rows @ self._place.put(columns))
         classes, places = np.unique(members.number, return_inverse=True)
-        leverages, between = self._factor.leverages(rows), self._sums[classes] @ self.columns
+        leverages, between = factor.leverages(rows), self._sums[classes] @ columns
         without, sizes = scores.copy(), np.bincount(members.owner, minlength=len(scores))
+        lengths = np.tile(self._lengths, (len(scores), 1)) if self._angle_weight else np.empty_like(scores)
         for n_own in np.unique(sizes).tolist():
             at = np.flatnonzero(sizes == n_own)
             entries = np.isin(members.owner, at)
@@ -453,13 +536,16 @@ class RidgeSolution:
                 old, off, new = np.zeros((3, len(at), n_own + 1))  # mu, z - mu, and the mean without z
                 old[:, i + 1], off[:, 0], off[:, i + 1] = 1.0, 1.0, -1.0
                 new[:, 0], new[:, i + 1] = -moved[:, i], 1.0 + moved[:, i]
-                for factor, each in ((-w[:, i], old), (-moved[:, i] * n[:, i], off), (w_left[:, i], new)):
-                    B += factor[:, None, None] * each[:, :, None] * each[:, None, :]
+                for weight, each in ((-w[:, i], old), (-moved[:, i] * n[:, i], off), (w_left[:, i], new)):
+                    B += weight[:, None, None] * each[:, :, None] * each[:, None, :]
                 sums[:, i] = w_left[:, i, None] * new
-            change = K[:, :1, :] @ np.linalg.solve(np.eye(n_own + 1) + B @ K, B)
-            without[at] -= (change @ towards)[:, 0]
-            without[at[:, None], own] = (sums @ (K[:, :1, :] - change @ K).swapaxes(1, 2))[:, :, 0]
-        return without
+            change = K @ np.linalg.solve(np.eye(n_own + 1) + B @ K, B)
+            without[at] -= (change[:, :1] @ towards)[:, 0]
+            K -= change @ K
+            without[at[:, None], own] = (sums @ K[:, :1].swapaxes(1, 2))[:, :, 0]
+            squares = np.einsum("nij,njk,nik->ni", sums, K, sums)
+            lengths[at[:, None], own] = np.where(squares > 0.0, np.sqrt(np.maximum(squares, 0.0)), np.inf)
+        return without, lengths
 
 
 class StreamSums:

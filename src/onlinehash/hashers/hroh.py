@@ -65,7 +65,7 @@ class _Solution(NamedTuple):
 
     ridge: RidgeSolution
     codewords: Signs
-    solved_for: tuple[float | None, float]
+    solved_for: tuple[float | None, float, bool]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -116,8 +116,10 @@ class HROH(WithCodewords):
         Squared width ("sigma^2") of the Gaussian kernel. By default the median squared distance in the first 256 rows,
         which are kept until then. Give it where hashers must agree before they have seen anything.
     alpha : float, optional
-        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation. It is applied last and
-        may be changed at any time.
+        The penalty ("lambda"). By default chosen from the sums by generalised cross-validation; then, where classes
+        have fewer than 50 rows on average, and there are fewer rows than twice the features, class means have a say in
+        the scores, the more the fewer the rows per class. If it is given, or with ``sharpness=None``, scores are those
+        of regression alone. It is applied last and may be changed at any time.
     balance : float, default=0.5
         How much classes with many rows outweigh those with few, from 0 (not at all) to 1 (as they are): a class of n
         rows counts as n^balance, and all together as many as there are. It is applied last and may be changed at any
@@ -144,6 +146,8 @@ class HROH(WithCodewords):
         Number of rows that were unlearned.
     sharpness_ : float
         Sharpness of a snapshot taken now; 0 is the linear code.
+    alpha_ : float
+        Penalty of the regression in a snapshot taken now.
 
     Examples
     --------
@@ -274,6 +278,12 @@ class HROH(WithCodewords):
         self._demand_learned()
         return self._completed()._sharpness()
 
+    @property
+    def alpha_(self) -> float:
+        """Penalty of the regression in a snapshot taken now."""
+        self._demand_learned()
+        return self._completed()._solution().ridge.penalty
+
     def _sharpness(self) -> float:
         n_classes = len(self._seen())
         if self.sharpness == "auto":
@@ -316,12 +326,14 @@ class HROH(WithCodewords):
 
     def _solution(self) -> _Solution:
         """Return the solution for all rows, a deterministic function of the sums and of the rows that wait."""
-        wanted = self.alpha, self.balance
+        angles = self.alpha is None and bool(self.sharpness)
+        wanted = self.alpha, self.balance, angles
         if self._solved is None or self._solved.solved_for != wanted:
             statistics = self._sums.complete()
             words = self._classes.assigned(statistics)
             statistics.grow(len(self._classes))
-            ridge = RidgeSolution(statistics, self.balance, self.alpha, self.seed_, self._in_order(statistics))
+            classes = self._in_order(statistics)
+            ridge = RidgeSolution(statistics, self.balance, self.alpha, self.seed_, classes, angles)
             self._solved = _Solution(ridge, words, wanted)
         return self._solved
 
@@ -371,7 +383,8 @@ class HROH(WithCodewords):
         They follow from the sums, without learning again: each row costs O(m^2). They show what scores are worth, and
         which labels the other rows contradict. Rows that were not learned get scores that are too low. With
         ``balance=1`` and ``alpha`` given they are those of a hasher that never saw the row, to rounding; otherwise
-        nearly: the penalty, and the factor that keeps the total of the balanced counts, are those of all rows.
+        nearly: the penalty, the factor that keeps the total of the balanced counts, and the weight of class means and
+        their sizes, but for those of the row's own classes, are those of all rows.
 
         Parameters
         ----------

@@ -1,0 +1,177 @@
+"""ClassListIndex: items by their most probable classes, in inverted lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from onlinehash._internal.validation import check_choice, check_positive_int
+from onlinehash.encoders.calibration import CLASSES_PER_LIST, ClassLists
+from onlinehash.exceptions import InvalidInputError, counted
+from onlinehash.indexes.index import Ties, check_different_ids, is_id, unknown_id
+from onlinehash.indexes.kernels import mixed
+from onlinehash.types import Ids, SearchResult
+
+_FEW_CHANGES = 1024  # compared one by one, and an eighth of all items more
+
+
+class ClassListIndex:
+    """Search class lists exactly by the probability that two items have the same class.
+
+    A list holds the 5 most probable classes of an item in 20 bytes; :meth:`onlinehash.Encoder.class_lists` makes it.
+    The distance is 1 - sum of p_q(c) p_x(c) over the classes c of both lists. Every class has a list of its
+    items, and a query reads those of its own classes only: with C classes that is about 1/C of all items for a
+    query that is certain. Items that have no class in common with it are at distance 1.
+
+    Changes cost O(1) per item. The lists of all classes are made again by the first search after many changes.
+
+    Parameters
+    ----------
+    ties : {"id", "hash"}, default="id"
+        Order of items at the same distance: by id, or by a hash of the id, which does not prefer old items.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from onlinehash import HROH
+    >>> X, y = load_digits(return_X_y=True)
+    >>> encoder = HROH(16, n_components=256, random_state=0).partial_fit(X[:1000], y[:1000]).snapshot()
+    >>> index = ClassListIndex()
+    >>> index.upsert(encoder.class_lists(X[1000:]), ids=np.arange(1000, len(X)))
+    >>> found = index.search(encoder.class_lists(X[1500:1501]), k=5)
+    >>> y[found.ids[0]] == y[1500]
+    array([ True,  True,  True,  True,  True])
+    """
+
+    def __init__(self, ties: Ties = "id") -> None:
+        check_choice("ties", ties, ("id", "hash"))
+        self.ties = ties
+        self._changed: dict[int, ClassLists | None] = {}  # since the lists of classes were made; None is deleted
+        self._n_items = 0
+        self._make_lists(np.empty(0, np.int64), np.empty((0, CLASSES_PER_LIST), np.uint32))
+
+    def __len__(self) -> int:
+        return self._n_items
+
+    def __contains__(self, id: object) -> bool:
+        if not is_id(id):
+            return False
+        return self._changed[int(id)] is not None if int(id) in self._changed else self._row(int(id)) is not None
+
+    def __repr__(self) -> str:
+        return f"<ClassListIndex of {counted(len(self), 'item')}>"
+
+    def upsert(self, lists: ArrayLike, ids: ArrayLike) -> None:
+        """Insert items, or replace the lists of existing ids.
+
+        Parameters
+        ----------
+        lists : array-like of uint32, shape (n_items, 5)
+        ids : array-like of int, shape (n_items,)
+            Distinct.
+        """
+        rows = _check_lists(lists)
+        numbers = check_different_ids(ids, len(rows)).tolist()
+        self._n_items += sum(id not in self for id in numbers)
+        self._changed.update(zip(numbers, rows, strict=True))
+
+    def delete(self, ids: ArrayLike) -> None:
+        """Delete items by id; if any id is unknown, nothing is deleted."""
+        numbers = check_different_ids(ids).tolist()
+        for id in numbers:
+            if id not in self:
+                raise unknown_id(id, len(self))
+        self._changed.update(dict.fromkeys(numbers))
+        self._n_items -= len(numbers)
+
+    def search(self, lists: ArrayLike, k: int) -> SearchResult:
+        """Find the k nearest items of every query.
+
+        Parameters
+        ----------
+        lists : array-like of uint32, shape (n_queries, 5)
+        k : int
+
+        Returns
+        -------
+        result : SearchResult
+            Ids and distances of shape (n_queries, min(k, number of items)), nearest first, then in the order of `ties`.
+        """
+        queries, k = _check_lists(lists), min(check_positive_int("k", k), len(self))
+        if len(self._changed) > _FEW_CHANGES + len(self._ids) // 8:
+            self._make_lists(*self._all_items())
+            self._changed = {}
+        new = {id: each for id, each in self._changed.items() if each is not None}
+        new_ids = np.array(list(new), np.int64)
+        new_lists = np.array(list(new.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)
+        is_old = np.ones(len(self._ids), bool)
+        is_old[[row for id in self._changed if (row := self._row(id)) is not None]] = False
+        ids, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        for q, query in enumerate(queries):
+            rows, shared = self._sharing(query)
+            known = is_old[rows]
+            found = np.concatenate([self._ids[rows[known]], new_ids])
+            sums = np.concatenate([shared[known], _products(query, new_lists)])
+            if len(found) < k:  # all others have nothing in common with the query
+                others = is_old.copy()
+                others[rows] = False
+                found = np.concatenate([found, self._ids[others]])
+                sums = np.concatenate([sums, np.zeros(len(found) - len(sums), np.int64)])
+            order = np.lexsort((self._tie_keys(found), -sums))[:k]
+            ids[q], distances[q] = found[order], 1.0 - sums[order] / 255.0**2
+        return SearchResult(ids, distances)
+
+    def _tie_keys(self, ids: Ids) -> Ids:
+        return mixed(ids) if self.ties == "hash" else ids
+
+    def _row(self, id: int) -> int | None:
+        """Return where an item is among those of the lists of classes."""
+        row = int(np.searchsorted(self._ids, id))
+        return row if row < len(self._ids) and self._ids[row] == id else None
+
+    def _all_items(self) -> tuple[Ids, ClassLists]:
+        items = dict(zip(self._ids.tolist(), self._lists, strict=True)) | self._changed
+        ids = sorted(id for id, each in items.items() if each is not None)
+        lists = np.array([items[id] for id in ids], np.uint32).reshape(-1, CLASSES_PER_LIST)
+        return np.array(ids, np.int64), lists
+
+    def _make_lists(self, ids: Ids, lists: ClassLists) -> None:
+        """Make the lists of all classes, from items in the order of their ids."""
+        self._ids, self._lists = ids, lists
+        rows, places = np.nonzero(_chances(lists))
+        order = np.argsort(lists[rows, places] >> 16, kind="stable")
+        entries = lists[rows, places][order]
+        self._rows, self._numbers, self._chances = rows[order], entries >> 16, _chances(entries)
+
+    def _sharing(self, query: ClassLists) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """Return the rows of items that have a class in common with a query, and 255^2 times what they share."""
+        rows, products = [np.empty(0, np.intp)], [np.empty(0, np.int64)]
+        for entry in query[_chances(query) > 0]:
+            start, stop = (np.searchsorted(self._numbers, entry >> 16, side) for side in ("left", "right"))
+            rows.append(self._rows[start:stop])
+            products.append(_chances(entry) * self._chances[start:stop])
+        distinct, places = np.unique(np.concatenate(rows), return_inverse=True)
+        return distinct, np.bincount(places, np.concatenate(products), len(distinct)).astype(np.int64)
+
+
+def _products(query: ClassLists, lists: ClassLists) -> NDArray[np.int64]:
+    """Return 255^2 times what a query shares with lists, one by one."""
+    shared = (query[:, None, None] >> 16 == lists >> 16) * _chances(query)[:, None, None]
+    return np.asarray((shared * _chances(lists)).sum(axis=(0, 2)))
+
+
+def _chances(entries: Any) -> Any:
+    """Return 255 times the probabilities of entries of lists."""
+    return (entries >> 8 & 255).astype(np.int64)
+
+
+def _check_lists(lists: ArrayLike) -> ClassLists:
+    array = np.asarray(lists)
+    if array.dtype != np.uint32 or array.ndim != 2 or array.shape[1] != CLASSES_PER_LIST:
+        raise InvalidInputError(
+            f"lists has dtype {array.dtype} and shape {array.shape}; class lists are uint32 of shape "
+            f"(n, {CLASSES_PER_LIST}), as Encoder.class_lists returns them."
+        )
+    return array
