@@ -257,7 +257,7 @@ def test_insight_that_waits_for_a_change_keeps_no_search_waiting(tmp_path):
 
 def test_kills_make_no_client_learn_twice(tmp_path):
     """Four writers repeat what was not answered; the hasher learns from each item once."""
-    path, rng, n_each = tmp_path / "items.oh", random.Random(0), 4000
+    path, rng, n_each = tmp_path / "items.oh", random.Random(0), 100_000
     with Collection.open(path, HROH(8, n_components=16, random_state=0), "manual"):
         pass
     port = socket.create_server(("127.0.0.1", 0))
