@@ -1,4 +1,4 @@
-"""The case for the project, in the README: one figure, two tables and the sentences with numbers, all from results."""
+"""The case for the project, in the README and on the page that compares: figures, tables and sentences of results."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from math import log2
 
 from _parts import INK, LINES, ROOT, SOFT, filled, results_of, svg_frame, svg_text
 
-from onlinehash.experiments.tables import Cells, base_name, form_value, measured
+from onlinehash.experiments.tables import MEASURES, Cells, base_name, form_value, measured
 from onlinehash.hashers import HASHERS
 
 ALTERNATIVES = ROOT / "benchmarks" / "results" / "alternatives.json"
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10", "clinc150": "CLINC150"}
 LENGTHS = (16, 32, 64)
+SHORT_LENGTH = 32
+SHORT_ROWS = ("HROH", "HMOH", "HCOH", "MIHash", "OSH", "FROSH", "SketchHash", "OKH", "AdaptHash")
 ASYMMETRIC = "HROH (asymmetric)"
 VARIANTS = re.compile(r"\(as |C = |\(linear|bias|general bits|candidates|sharpened")  # not shown
 
@@ -53,18 +55,39 @@ WAYS = {
 SHOWN_BYTES = {"HROH": (2, 8)}  # of those measured; all for the others
 
 
-def readme_page() -> str:
-    """Put the figure's sentences and both tables into the README."""
-    text = (ROOT / "README.md").read_text()
+def comparison_page() -> str:
+    """Put the figure's sentences and the tables into the page that compares."""
+    text = (ROOT / "docs" / "comparison.md").read_text()
     parts = {
         "case": _sentences(),
-        "published": _published_table(),
+        "published": _published_table().replace("](docs/", "]("),
         "instead": _alternatives_table(),
         "ada": _ada_table(),
     }
     for name, part in parts.items():
         text = filled(text, name, part)
     return text
+
+
+def readme_page() -> str:
+    """Put the short table into the README."""
+    return filled((ROOT / "README.md").read_text(), "short", _short_table())
+
+
+def _short_table() -> str:
+    """Compare the methods of the paper, the best other method and ours, at one length."""
+    columns = [_hashers(name, measure) for name in DATASETS for measure in MEASURES]
+    heads = [f"{title} {short}" for title in DATASETS.values() for short in ("mAP", "new", "P")]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    best = [max(cells[method][SHORT_LENGTH] for method in SHORT_ROWS if method in cells) for cells in columns]
+    for method in SHORT_ROWS:
+        values = []
+        for cells, most in zip(columns, best, strict=True):
+            value = cells.get(method, {}).get(SHORT_LENGTH)
+            shown = "" if value is None else form_value(value)
+            values.append(f"**{shown}**" if value == most else shown)
+        lines.append(f"| {_linked(method)} | {' | '.join(values)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _sentences() -> str:
@@ -186,9 +209,9 @@ def alternatives(measure: str, dataset: str = "clinc150") -> dict[str, Sizes]:
     return dict(found)
 
 
-def _hashers(name: str) -> Cells:
+def _hashers(name: str, measure: str = "mean_average_precision") -> Cells:
     _, results = results_of(name, lambda run: run.hasher in HASHERS and not VARIANTS.search(run.method))
-    return measured(results, "mean_average_precision")
+    return measured(results, measure)
 
 
 def _mean(rows: Iterable[Mapping[int, float]]) -> float:

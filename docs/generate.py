@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import _case
 import _hroh
+import _open_world
 import _paper
 import _promises
 import _sharpness
@@ -226,6 +227,7 @@ def _plain(name: str, methods: set[str] | None = None) -> list[Result]:
 
 PAGES = {
     ROOT / "README.md": _case.readme_page,
+    ROOT / "docs" / "comparison.md": _case.comparison_page,
     ROOT / "benchmarks" / "README.md": benchmarks_page,
     ROOT / "docs" / "cli.md": cli_page,
     ROOT / "docs" / "guides" / "documents.md": documents_page,
@@ -239,6 +241,7 @@ PAGES = {
     ROOT / "docs" / "scaling.md": scaling_page,
     # Drawn without matplotlib: the same bytes everywhere.
     ROOT / "docs" / "images" / "case.svg": _case.figure,
+    ROOT / "docs" / "images" / "open_world.svg": _open_world.figure,
     ROOT / "docs" / "images" / "hroh_sorted.svg": sorted_figure,
     ROOT / "docs" / "images" / "hroh_sharpness.svg": _sharpness.figure,
     ROOT / "docs" / "images" / "promises.svg": _promises.figure,
