@@ -226,6 +226,7 @@ def test_commands_work_in_an_empty_folder_and_print_what_the_page_says(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # README is read in a clone
     printed = ""
     for kind, content in steps(page):
         if kind == "sh":

@@ -248,6 +248,7 @@ def test_browsing_passes_every_item_once_and_holds_few(visit, shelf):
     page.get_by_label("Order").select_option("arrival-")
     of_two = [item.id for item in shelf.many.items(labels=2, order="arrival", descending=True)]
     expect(page.locator(".browse .sentence")).to_have_text(f"{len(of_two)} items of 730.")
+    expect(rows(page).first.locator("th")).to_have_text(str(of_two[0]))
     assert ids(page)[:100] == [str(id) for id in of_two[:100]]
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as CSV").click()

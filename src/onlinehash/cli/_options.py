@@ -120,7 +120,9 @@ RescoreOption = Annotated[
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Compare the real values of the query with the bits of the codes.")
 ]
-Label = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Only items with this label; repeatable.")]
+Label = Annotated[
+    list[str] | None, typer.Option("--label", metavar="LABEL", help="Only items with this label; repeatable.")
+]
 LABELS = "Column of the labels, by default labels or label, y in a .npz; for .npy, the file of the labels."
 
 

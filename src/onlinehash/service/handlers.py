@@ -418,7 +418,7 @@ def review(service: Service, request: ask.ReviewRequest, call: Call) -> ReviewAn
     return ReviewAnswer(service.collection.review(request.n, by=request.by, progress=call.watch))
 
 
-@operation("GET", "/risk_coverage", "decisions", refusals=(409,))
+@operation("GET", "/risk_coverage", "decisions", refusals=(409, 422))
 def risk_coverage(service: Service) -> RiskCoverage:
     """Return the share of rows that `classify` would give a label, and the error among these, by threshold."""
     return service.collection.risk_coverage()
