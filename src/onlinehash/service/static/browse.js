@@ -55,6 +55,7 @@ export default class ItemsView {
 
   async restart() {
     this.columns = null;
+    this.table.clear(); // what it still reads has the cursors of another order
     const first = await this.read(null, 0);
     this.columns = columnsOf(first.items, this.app.stats.media);
     this.first = first;
