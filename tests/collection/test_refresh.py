@@ -239,3 +239,18 @@ def test_repeated_codes_are_ranked_by_a_hash(path, data):
         assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])
     with Collection.open(path) as collection:
         assert pairs(collection.search(X[1], 3000)) == ranking(collection, X[1])
+
+
+def test_a_search_is_short_only_where_it_waits_for_nobody(path, data):
+    X, y = data.take(200)
+    with Collection.open(path, HCOH(12, random_state=0), "auto") as collection:
+        assert not collection.searches_at_once(1)  # there are no codes yet
+        collection.upsert(range(100), X[:100], y[:100])
+        assert collection.searches_at_once(1) and not collection.searches_at_once(1_000_000)
+        collection.upsert(range(100, 150), X[100:150], y[100:150])
+        assert not collection.searches_at_once(1)  # it would wait for a refresh
+        collection.refresh()
+        assert collection.searches_at_once(1)
+        with Collection.open(path, readonly=True) as reader:
+            assert not reader.searches_at_once(1)  # it looks for changes first
+    assert not collection.searches_at_once(1)

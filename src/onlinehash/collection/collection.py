@@ -22,7 +22,7 @@ from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
 from onlinehash.collection.finder import Cursor, Finder, Queries, Request
-from onlinehash.collection.generations import DUE, Refresher, check_refresh
+from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
@@ -55,6 +55,7 @@ from onlinehash.hashers import HASHERS, HROH, OnlineHasher, load_hasher
 from onlinehash.types import Codes, Progress, Rescore, SearchResult
 
 _log = logging.getLogger(__name__)
+_DISTANCES_AT_ONCE = 2_000_000  # computed in about a millisecond
 
 T = TypeVar("T")
 
@@ -1229,6 +1230,19 @@ class Collection:
         options: Any = {"labels": labels, "where": where, "rescore": rescore, "include": include}
         found = self.search(vectors, check_positive_int("k", k) + 1, **options).without(listed, k)
         return found[0] if is_single(ids) else found
+
+    def searches_at_once(self, n_queries: int) -> bool:
+        """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.
+
+        Parameters
+        ----------
+        n_queries : int
+        """
+        searcher = self._searcher
+        waits = self._closed or self._store.readonly or self._is_touched or searcher.is_torn
+        in_memory = searcher.generation is not None and searcher.engine.kind == "memory"
+        is_small = n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
+        return in_memory and is_small and not waits and not self._refresher.is_stale(FAR_SHARE)
 
     def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:
         """Bring memory up to date, and return the filters."""

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 from starlette.responses import Response
 
 from onlinehash.collection import Decision, History, Item, ItemMap, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
-from onlinehash.collection.finder import n_candidates
+from onlinehash.collection.finder import measure_of, n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask
@@ -26,6 +26,7 @@ from onlinehash.service.routes import ArrayAnswer, ChangeAnswer, Service, change
 from onlinehash.types import SearchResult
 
 ITEMS_PER_READ = 500  # a payload has up to 64 KiB
+MAX_SHORT_K = 100  # of a search without a thread
 QUERIES_PER_SCAN = 64  # between two looks at the deadline
 SAMPLED_ITEMS = 500  # that retrievability searches for
 HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
@@ -283,7 +284,17 @@ class SearchAnswer(Struct, omit_defaults=True):
     vectors: Annotated[list[list[list[float]]] | None, about("If included.")] = None
 
 
-@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True)
+def _is_short(service: Service, request: SearchRequest) -> bool:
+    """Return whether a search is by codes alone, and over before a thread would have taken it."""
+    reads = request.where or request.ids or request.labels or request.include or request.asymmetric
+    if request.vectors is None or reads or request.radius is not None or (request.k or 0) > MAX_SHORT_K:
+        return False
+    encoder = service.collection.encoder
+    is_by_codes = encoder is not None and measure_of(request.rescore, encoder) is None
+    return is_by_codes and service.collection.searches_at_once(len(request.vectors))
+
+
+@operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
 def search(service: Service, request: SearchRequest, call: Call) -> Any:
     """Find the nearest items of vectors, documents, an image or stored items, exactly.
 

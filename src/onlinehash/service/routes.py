@@ -27,6 +27,7 @@ from onlinehash.service.problems import Problem, invalid
 from onlinehash.service.requests import JSON, NPY, decode
 
 MAX_KEY_CHARACTERS = 128  # of an idempotency key
+MAX_SHORT_BODY = 1 << 14  # bytes that are decoded in no time
 BYTES_PER_PART = 1 << 16  # of an answer: no more is handed to a connection that has not sent the part before
 
 Content = tuple[bytes, str]
@@ -108,9 +109,15 @@ class Service:
                     raise Problem(415, "media-type", rule, field="Content-Type", value=media)
                 executor.check()
                 body = await self._read_body(request, call)
+            is_short = False
+            if operation.is_short is not None and len(body) <= MAX_SHORT_BODY:
+                params["request"] = decode(operation.request, media, body, self.limits, call)
+                is_short = operation.is_short(self, params["request"])
             work = partial(self._work, operation, request, params, media, body, call)
             del body
-            if operation.executor in ("writing", "mapping"):  # completed even if the client leaves
+            if is_short:
+                answer = work()  # handing it to a thread would take longer
+            elif operation.executor in ("writing", "mapping"):  # completed even if the client leaves
                 answer = await executor.run(work)
             else:
                 answer = await executor.run(work, call, None if operation.request is None else request.receive)
@@ -147,7 +154,7 @@ class Service:
         call: Call,
     ) -> Content | Response:
         """Run a handler, and return its answer as it is sent."""
-        if operation.request is not None:
+        if operation.request is not None and "request" not in given:
             given["request"] = decode(operation.request, media, body, self.limits, call)
         if operation.takes_call:
             given["call"] = call
@@ -224,6 +231,7 @@ class Operation:
     arrays: bool = False  # whether the answer may be an .npy file, followed by JSON
     repeats: bool = False  # whether a change has its answer by an idempotency key
     takes_call: bool = False  # whether the handler takes what bounds its time and memory
+    is_short: Callable[[Service, Any], bool] | None = None  # whether a request is answered at once, without a thread
 
     @property
     def is_file(self) -> bool:
