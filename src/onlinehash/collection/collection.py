@@ -447,7 +447,7 @@ class Collection:
             else:
                 settings |= inputs.named_features(vectors, self._settings)
                 rows = inputs.check_vectors(vectors, len(listed), single, self._settings)
-            texts = self._searcher.catalogue.label_texts(np.array(seqs, np.int64))
+            texts = self._searcher.catalogue.labels(np.array(seqs, np.int64))
             if labels is not ...:
                 texts = inputs.label_texts(labels, len(listed), single, self.label_type)
             self._put(learner, Batch(listed, rows, texts, payloads), settings)
@@ -494,7 +494,7 @@ class Collection:
             names = catalogue.ids(seqs)
             if unlearn:
                 dtype = self._settings["vector_dtype"]
-                rows, texts = self._store.vectors(seqs.tolist(), dtype), catalogue.label_texts(seqs)
+                rows, texts = self._store.vectors(seqs.tolist(), dtype), catalogue.labels(seqs)
                 learner.check_unlearns()
                 self._is_touched = True
                 learner.learn(rows, texts, unlearn=True)
@@ -582,7 +582,7 @@ class Collection:
             if len(listed) < 2:
                 raise InvalidInputError("link takes at least two ids.")
             seqs, catalogue = np.array(self._known_seqs(listed), np.int64), self._searcher.catalogue
-            known = catalogue.labels(seqs)
+            known = list(map(inputs.label_set, catalogue.labels(seqs)))
             several = next((id for id, some in zip(listed, known, strict=True) if len(some) > 1), None)
             if several is not None:
                 raise InvalidInputError(f"Item {several!r} has several labels; link takes items with one, or none.")
@@ -598,7 +598,7 @@ class Collection:
             label: Label = (names or links)[0]
             joined = np.unique(np.concatenate([seqs, catalogue.having(links)]))
             (text,) = inputs.label_texts(label, 1, True, None)
-            changed = joined[[old != text for old in catalogue.label_texts(joined)]].tolist()
+            changed = joined[[old != text for old in catalogue.labels(joined)]].tolist()
             if changed:
                 self._put(learner, self._stored_batch(changed, [text] * len(changed)), settings)
             else:
@@ -672,7 +672,7 @@ class Collection:
                     "call collection.change_hasher(...)."
                 )
             seqs = self._searcher.catalogue.having([label]).tolist()
-            sets = self._searcher.catalogue.labels(np.array(seqs, np.int64))
+            sets = map(inputs.label_set, self._searcher.catalogue.labels(np.array(seqs, np.int64)))
             texts = inputs.label_texts([sorted(some - {label} | {to}) for some in sets], len(seqs), False, None)
             batch, settings = self._stored_batch(seqs, texts), inputs.checkpoint_settings(checkpoint)
             self._is_touched = True
@@ -902,7 +902,7 @@ class Collection:
         """
         self._catch_up()
         check_non_negative_int("n_items", n_items)
-        with self._searcher.reading():
+        with self._searcher.lock.reading():
             catalogue = self._searcher.catalogue
             return catalogue.ids(catalogue.sample(n_items, seed))
 

@@ -105,7 +105,7 @@ def held_out_probabilities(collection: Collection, encoder: Encoder) -> NDArray[
     chosen = chosen or [min(counts, key=counts.__getitem__)]
     temperature, parts = encoder.calibration.temperature, [np.empty(0)]
     for start in range(min(_N_TRIALS, len(chosen))):
-        with collection._searcher.reading():
+        with collection._searcher.lock.reading():
             seqs = collection._searcher.catalogue.having(chosen[start::_N_TRIALS])
         hasher = _hasher_of(collection)
         if not hasher._can_unlearn:
@@ -217,7 +217,7 @@ def find_suspects(collection: Collection, n: int, labels: Any, progress: Progres
     check_positive_int("n", n)
     scoring_encoder(collection)
     found = list[Suspect]()
-    with collection._searcher.reading():
+    with collection._searcher.lock.reading():
         catalogue = collection._searcher.catalogue
         seqs = catalogue.with_labels() if labels is None else catalogue.having(labels)
     hasher = _hasher_of(collection)
@@ -256,7 +256,7 @@ def choose_review(collection: Collection, n: int, by: str, progress: Progress) -
     assert encoder.classes is not None
     calibration, items, keys, rows = encoder.calibration, list[ReviewItem](), list[float](), list[NDArray[Any]]()
     pool = _POOL_PER_CHOSEN * n if by == "diverse" else n
-    with collection._searcher.reading():
+    with collection._searcher.lock.reading():
         seqs = collection._searcher.catalogue.with_labels(False)
     for ids, vectors, _ in read_rows(collection, seqs, progress=progress):
         with single_threaded_products(len(vectors)):
@@ -289,7 +289,7 @@ def _groups(collection: Collection, vectors: NDArray[Any]) -> list[int]:
 
     rows: list[NDArray[Any]] = [np.empty((0, vectors.shape[1]))]
     own = list[str | None]()
-    with collection._searcher.reading():
+    with collection._searcher.lock.reading():
         seqs = draw_labelled(collection)[:_ROWS_PER_READ]
     for _, some, texts in read_rows(collection, seqs):
         rows.append(some)

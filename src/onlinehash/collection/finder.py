@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_choice
 from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
-from onlinehash.collection.searcher import Generation, OutOfStep, Searcher
+from onlinehash.collection.searcher import Found, Generation, OutOfStep, Searcher
 from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
 from onlinehash.encoders import Encoder
@@ -52,16 +52,6 @@ class Request(NamedTuple):
     parts: tuple[str, ...] = ()
     max_results: int | None = None
     max_payload_bytes: int | None = None
-
-
-class Found(NamedTuple):
-    """What was found for one query: one entry per item and column, labels as JSON."""
-
-    seqs: Seqs
-    distances: NDArray[Any]
-    ids: NDArray[Any]
-    labels: NDArray[Any]
-    lists: ClassLists
 
 
 class Cursor(NamedTuple):
@@ -147,7 +137,7 @@ class Finder:
                 found = self._store.seqs(among.ids)
                 stood.append(self._store.head().seq)
             parts.append(np.unique(np.array(list(found.values()), np.int64)))
-        with self._searcher.reading():
+        with self._searcher.lock.reading():
             if stood and set(stood) != {self._searcher.head.seq}:
                 raise OutOfStep
             if among.labels is not None:
@@ -176,7 +166,7 @@ class Finder:
         measure = None if request.radius is not None else measure_of(request.rescore, generation.encoder)
         codes, scores = generation.encode_queries(queries.vectors, request.asymmetric, measure == "learned")
         with self._in_one_state(among) as allowed:
-            hits = searcher.search(
+            found = searcher.search(
                 generation,
                 codes,
                 allowed,
@@ -185,7 +175,7 @@ class Finder:
                 asymmetric=request.asymmetric,
                 max_results=request.max_results,
             )
-            found, seq = [Found(*hit, *searcher.catalogue.columns(hit.seqs)) for hit in hits], searcher.head.seq
+            seq = searcher.head.seq
         included = {}
         if measure is not None or "vectors" in parts or "payload" in parts:
             with self._store.snapshot():

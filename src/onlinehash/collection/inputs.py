@@ -212,6 +212,7 @@ def labels_of(text: str | None) -> Label | tuple[Label, ...] | None:
     return tuple(value) if isinstance(value, list) else value
 
 
+@lru_cache(maxsize=4096)
 def label_set(text: str | None) -> frozenset[Label]:
     """Return labels from their JSON, as a set."""
     labels = labels_of(text)

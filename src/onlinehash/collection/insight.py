@@ -181,7 +181,7 @@ def item_map(collection: Collection, limit: int) -> ItemMap:
     ids, labels, suspects = list[Id](), list[Any](), list[Id]()
     if encoder is None:
         return ItemMap(None, ids, labels, np.empty(0), np.empty(0), suspects)
-    with collection._searcher.reading():
+    with collection._searcher.lock.reading():
         seqs = collection._searcher.catalogue.sample(min(limit, max(2, _MAX_VALUES // encoder.weights.shape[1])), 0)
     describe = encoder.class_scores if encoder.classes else encoder.project
     values = list[NDArray[Any]]()
@@ -289,15 +289,14 @@ class Quality:
         vectors, k = np.asarray(batch.vectors[rows], np.float32), self._measured.k
         try:
             codes, scores = generation.encode_queries(vectors, False, bool(generation.encoder.classes))
-            hits = searcher.search(generation, codes, k=k + 1)  # one may be the item itself
+            found = searcher.search(generation, codes, k=k + 1)  # one may be the item itself
         except OnlineHashError:  # a search engine that is away is no reason to refuse items
             return
         if scores is not None:
             self._decide(generation.encoder, scores, [label_set(batch.labels[row]) for row in rows])
-        for row, (seqs, _) in zip(rows, hits, strict=True):
-            wanted, known = label_set(batch.labels[row]), searcher.catalogue
-            found = zip(known.ids(seqs), known.labels(seqs), strict=True)
-            relevant = [not wanted.isdisjoint(labels) for id, labels in found if id != batch.ids[row]][:k]
+        for row, some in zip(rows, found, strict=True):
+            wanted, others = label_set(batch.labels[row]), some.labels[some.ids != batch.ids[row]][:k]
+            relevant = [not wanted.isdisjoint(label_set(text)) for text in others]
             places = np.flatnonzero(relevant) + 1
             average = (np.arange(1, len(places) + 1) / places).mean() if len(places) else np.nan
             self._measured.add(float(np.mean(relevant)) if relevant else 0.0, average)

@@ -37,6 +37,16 @@ class OutOfStep(Exception):  # noqa: N818 (not an error: the caller repeats the 
     """Something has changed between the parts of one search."""
 
 
+class Found(NamedTuple):
+    """What was found for one query, nearest first: one entry per item and column, labels as JSON."""
+
+    seqs: Seqs
+    distances: NDArray[Any]
+    ids: NDArray[Any]
+    labels: NDArray[Any]
+    lists: ClassLists
+
+
 class Catalogue:
     """The ids and labels of items by their sequence numbers, which rise with arrival.
 
@@ -59,9 +69,8 @@ class Catalogue:
         self._labels: NDArray[Any] = np.empty(0, np.int32)
         self._alive: NDArray[Any] = np.empty(0, bool)
         self._lists: ClassLists = np.empty((0, CLASSES_PER_LIST), np.uint32)
-        self._texts: dict[str | None, int] = {}
-        self._listed_texts: list[str | None] = []
-        self._label_sets: list[frozenset[Label]] = []
+        self._numbers: dict[str | None, int] = {}
+        self._texts: list[str | None] = []
 
     def __len__(self) -> int:
         return self._size - self._n_gone
@@ -72,17 +81,16 @@ class Catalogue:
             return
         if not self._size:
             self._ids = np.empty(0, object if isinstance(items.ids[0], str) else np.int64)
-        for text in {*items.labels} - self._texts.keys():
-            self._texts[text] = len(self._label_sets)
-            self._label_sets.append(label_set(text))
-            self._listed_texts.append(text)
+        for text in {*items.labels} - self._numbers.keys():
+            self._numbers[text] = len(self._texts)
+            self._texts.append(text)
         start, self._size = self._size, self._size + len(items.seqs)
         if self._size > len(self._seqs):
             room = max(_MIN_ROWS, self._size, 3 * start // 2)
             for name in ("_seqs", "_ids", "_labels", "_alive", "_lists"):
                 setattr(self, name, _grown(getattr(self, name), room))
         self._seqs[start : self._size], self._ids[start : self._size] = items.seqs, items.ids
-        self._labels[start : self._size] = list(map(self._texts.__getitem__, items.labels))
+        self._labels[start : self._size] = list(map(self._numbers.__getitem__, items.labels))
         self._alive[start : self._size] = True
 
     def delete(self, seqs: Seqs) -> None:
@@ -114,19 +122,15 @@ class Catalogue:
         """Return the ids of known sequence numbers."""
         return list(self._ids[self._rows(seqs)].tolist())
 
-    def labels(self, seqs: Seqs) -> list[frozenset[Label]]:
-        """Return the labels of known sequence numbers."""
-        return [self._label_sets[number] for number in self._labels[self._rows(seqs)].tolist()]
-
-    def label_texts(self, seqs: Seqs) -> list[str | None]:
+    def labels(self, seqs: Seqs) -> list[str | None]:
         """Return the labels of known sequence numbers, as JSON."""
-        return [self._listed_texts[number] for number in self._labels[self._rows(seqs)].tolist()]
+        return [self._texts[number] for number in self._labels[self._rows(seqs)].tolist()]
 
-    def columns(self, seqs: Seqs) -> tuple[NDArray[Any], NDArray[Any], ClassLists]:
-        """Return ids, labels as JSON, and class lists of known sequence numbers."""
-        rows = np.searchsorted(self._seqs[: self._size], seqs)
-        texts = [self._listed_texts[number] for number in self._labels[rows].tolist()]
-        return self._ids[rows], np.array(texts, object), self._lists[rows]
+    def found(self, seqs: Seqs, distances: NDArray[Any]) -> Found:
+        """Return known sequence numbers with what is known of them."""
+        rows = self._rows(seqs)
+        texts = np.array([self._texts[number] for number in self._labels[rows].tolist()], object)
+        return Found(seqs, distances, self._ids[rows], texts, self._lists[rows])
 
     def put_class_lists(self, seqs: Seqs, lists: ClassLists) -> None:
         """Set the class lists of known sequence numbers."""
@@ -141,7 +145,7 @@ class Catalogue:
         return self._where(lambda some: not some.isdisjoint(labels))
 
     def _where(self, holds: Callable[[frozenset[Label]], bool]) -> Seqs:
-        wanted = [number for number, labels in enumerate(self._label_sets) if holds(labels)]
+        wanted = [number for number, text in enumerate(self._texts) if holds(label_set(text))]
         seqs: Seqs = self._seqs[: self._size][np.isin(self._labels[: self._size], wanted) & self._alive[: self._size]]
         return seqs
 
@@ -149,9 +153,9 @@ class Catalogue:
         """Return how many items have each label, all or some; None for items without any."""
         rows = self._alive[: self._size] if seqs is None else self._rows(seqs)
         counts: dict[Label | None, int] = {}
-        numbers = np.bincount(self._labels[: self._size][rows], minlength=len(self._label_sets)).tolist()
-        for labels, n_items in zip(self._label_sets, numbers, strict=True):
-            for label in labels or {None}:
+        numbers = np.bincount(self._labels[: self._size][rows], minlength=len(self._texts)).tolist()
+        for text, n_items in zip(self._texts, numbers, strict=True):
+            for label in label_set(text) or {None}:
                 counts[label] = counts.get(label, 0) + n_items
         return {label: n_items for label, n_items in counts.items() if n_items}
 
@@ -194,24 +198,26 @@ class Generation:
 
     def encode_queries(self, vectors: NDArray[Any], asymmetric: bool, scored: bool) -> tuple[Any, Features | None]:
         """Return codes, or real values for an asymmetric search, where the engine wants them; scores on the host."""
+        codes: Any
+        scores: Any
         rows, encoder = vectors if self.to_device is None else self.to_device(vectors), self.encoder
         if scored and not asymmetric:
-            codes: Any
             codes, scores = encoder.encode_and_score(rows)
-            return codes, _on_host(scores)
-        codes = encoder.encode_asymmetric(rows) if asymmetric else encoder.encode(rows)
-        return codes, _on_host(encoder.class_scores(rows)) if scored else None
+        else:
+            codes = encoder.encode_asymmetric(rows) if asymmetric else encoder.encode(rows)
+            scores = encoder.class_scores(rows) if scored else None
+        return codes, scores if self.to_device is None or scores is None else to_host(scores)
 
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""
-        if not self.encoder.has_class_lists:
-            return _on_host(self.encoder.encode(vectors if self.to_device is None else self.to_device(vectors)))
-        assert self.encoder.classes is not None
-        parts, step = list[Codes](), max(1, MAX_SCORES // len(self.encoder.classes))
+        scored, step = self.encoder.has_class_lists, max(1, MAX_SCORES // max(1, len(self.encoder.classes or ())))
+        parts = list[Codes]()
         for start in range(0, max(1, len(vectors)), step):
-            codes, scores = map(_on_host, self.encode_queries(vectors[start : start + step], False, True))
-            lists = self.encoder.calibration.class_lists(scores).astype("<u4")
-            parts.append(np.hstack([codes, lists.view(np.uint8)]))
+            codes, scores = self.encode_queries(vectors[start : start + step], False, scored)
+            parts.append(codes if isinstance(codes, np.ndarray) else to_host(codes))
+            if scores is not None:
+                lists = self.encoder.calibration.class_lists(scores).astype("<u4")
+                parts[-1] = np.hstack([parts[-1], lists.view(np.uint8)])
         return np.concatenate(parts)
 
     def split(self, stored: Codes) -> tuple[Codes, ClassLists | None]:
@@ -221,17 +227,6 @@ class Generation:
         codes = np.ascontiguousarray(stored[:, : code_width(self.encoder.n_bits)])
         lists = np.ascontiguousarray(stored[:, codes.shape[1] :]).view("<u4")
         return codes, lists.astype(np.uint32, copy=False)
-
-
-def _on_host(array: Any) -> NDArray[Any]:
-    return array if isinstance(array, np.ndarray) else to_host(array)
-
-
-class Hits(NamedTuple):
-    """What was found for one query: sequence numbers, nearest first, and distances."""
-
-    seqs: Seqs
-    distances: NDArray[Any]
 
 
 class Searcher:
@@ -257,7 +252,8 @@ class Searcher:
         """Version of the encoder in use; 0 before the first."""
         self.head = Head()
         """Where the store stood when this followed it last."""
-        self._lock = SharedLock()
+        self.lock = SharedLock()
+        """Held by those who read :attr:`catalogue` and :attr:`generation` together, and by changes of them."""
         self.is_torn = False
         """Whether a change was not applied as a whole: everything must be read again."""
 
@@ -327,7 +323,7 @@ class Searcher:
         head: Head,
         lists: tuple[Seqs, ClassLists | None] | None = None,
     ) -> None:
-        with self._lock.changing():
+        with self.lock.changing():
             if lists is not None and lists[1] is not None:
                 catalogue.put_class_lists(lists[0], lists[1])
             self.generation, self._index, self.catalogue, self.head = generation, index, catalogue, head
@@ -348,7 +344,7 @@ class Searcher:
 
     def apply(self, changes: Changes, head: Head) -> None:
         """Remove items that are gone and add new ones, as one change to those who search."""
-        with self._lock.changing():
+        with self.lock.changing():
             self.is_torn = True  # until it is done: an interrupt may come at any time
             gone = changes.gone
             if len(gone):
@@ -381,12 +377,6 @@ class Searcher:
 
     # ------------------------------------------------------------------ searching
 
-    @contextmanager
-    def reading(self) -> Iterator[tuple[Generation | None, Index | None]]:
-        """Give the generation in use and its index, unchanged while the block lasts."""
-        with self._lock.reading():
-            yield self.generation, self._index
-
     def search(
         self,
         generation: Generation,
@@ -397,24 +387,25 @@ class Searcher:
         radius: int | None = None,
         asymmetric: bool = False,
         max_results: int | None = None,
-    ) -> list[Hits]:
+    ) -> list[Found]:
         """Return the k nearest items of every encoded query, or all within a radius, among all or those allowed."""
         index = self._index
         if self.generation is not generation or index is None:
             raise OutOfStep
         if radius is None:
-            found = index.search(queries, k, ids=allowed, asymmetric=asymmetric)
+            result = index.search(queries, k, ids=allowed, asymmetric=asymmetric)
         else:
-            found = index.range_search(queries, radius, ids=allowed, max_results=max_results)
-        hits = [Hits(np.asarray(seqs), np.asarray(far)) for seqs, far in zip(found.ids, found.distances, strict=True)]
+            result = index.range_search(queries, radius, ids=allowed, max_results=max_results)
+        columns = list(zip(result.ids, result.distances, strict=True))
         if self.engine.is_shared:  # others may have put more there
-            known = [self.catalogue.known(seqs) for seqs, _ in hits]
-            hits = [Hits(seqs[here], distances[here]) for (seqs, distances), here in zip(hits, known, strict=True)]
-        return hits
+            known = (self.catalogue.known(seqs) for seqs, _ in columns)
+            columns = [(seqs[here], far[here]) for (seqs, far), here in zip(columns, known, strict=True)]
+        return [self.catalogue.found(seqs, far) for seqs, far in columns]
 
     def codes(self, seqs: Seqs | None = None) -> tuple[list[Any], Codes, Encoder | None]:
         """Return the ids, all or some, that have a code in use, their codes and the encoder that made them."""
-        with self.reading() as (generation, index):
+        with self.lock.reading():
+            generation, index = self.generation, self._index
             if generation is None or index is None or not len(index):
                 return [], np.empty((0, 0), np.uint8), None if generation is None else generation.encoder
             wanted = self.catalogue.all_seqs() if seqs is None else seqs[self.catalogue.known(seqs)]
