@@ -346,11 +346,12 @@ def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | N
 def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call) -> SearchResult:
     """Search some queries at a time until the time is up, all by one version of the encoder."""
     parts, most_bytes, n_hits, n_bytes = list[SearchResult](), service.limits.max_payload_bytes, 0, 0
-    options: Any = {name: getattr(request, name) for name in ("labels", "ids", "where", "include")}
+    options: Any = {"labels": request.labels, "ids": request.ids, "where": request.where, "include": request.include}
     is_direct = request.rescore is None or request.radius is not None
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if is_direct else n_candidates(k))))
     for start in range(0, len(queries), size):
-        call.watch()
+        if start:
+            call.watch()
         some, options["max_payload_bytes"] = queries[start : start + size], most_bytes - n_bytes
         try:
             if request.radius is not None:
@@ -365,10 +366,11 @@ def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hi
         except TooManyResultsError:
             check_limit("hits within radius", max_hits + 1, max_hits, "use a smaller radius, or fewer queries")
             raise
+        if size >= len(queries):
+            return found
         parts.append(found)
-        if size < len(queries):
-            n_hits += sum(map(len, found.ids))
-            n_bytes += 0 if found.payload is None else len(encode(found.payload))
+        n_hits += sum(map(len, found.ids))
+        n_bytes += 0 if found.payload is None else len(encode(found.payload))
     if len({part.version for part in parts}) > 1:  # refreshed meanwhile
         return _find(service, queries, request, k, max_hits, call)
     return SearchResult.concatenate(parts)
