@@ -31,7 +31,7 @@ _DATA = (
 _LABELS = "Column of the labels in your file; for .npy, the file of the labels."
 _QUERIES = "Number of queries, drawn from all rows, whatever their class."
 _KEEP = "Keep results in this file, and reuse those that are not stale."
-_REPORT = "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures too."
+_REPORT = "Write the tables to this .html, .tex or .csv file; .html has figures too."
 _MEASURES = {"mean_average_precision": "mAP", "precision": "precision", "recall": "recall"}
 _PHASES = ("learning", "encoding")
 

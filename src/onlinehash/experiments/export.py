@@ -1,4 +1,4 @@
-"""Reports as files: HTML, PDF, LaTeX and CSV, all of the same tables."""
+"""Reports as files: HTML, LaTeX and CSV, all of the same tables."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
-from matplotlib import rc_context
-from matplotlib.backends.backend_pdf import PdfPages
-from matplotlib.figure import Figure
-
 from onlinehash._internal.files import write_bytes
 from onlinehash.experiments import tables
-from onlinehash.experiments.report import Chapter, drawings, render
+from onlinehash.experiments.report import Chapter, render
 
-_LANDSCAPE = (11.69, 8.27)  # inches: A4
-_MARGIN = 0.05  # of the page
-_SIZES = (5.0, 9.0)  # points of letters in tables
-_LETTER = 0.602  # width of a letter of a fixed-width font, as a share of its size
 _COLUMNS = ("plan", "data", "measure", "method", "bits", "mean", "deviation", "seeds", "printed")
 _LATEX = str.maketrans(
     {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\~{}"}
@@ -73,37 +65,8 @@ def _latex(chapters: Sequence[Chapter]) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _pdf(chapters: Sequence[Chapter]) -> bytes:
-    """Return one page per table and per figure."""
-    file = io.BytesIO()
-    with rc_context({"pdf.fonttype": 42}), PdfPages(file, metadata={"CreationDate": None}) as pages:
-        for chapter in chapters:
-            for title, table in chapter_tables(chapter):
-                pages.savefig(_table_page(f"{chapter.plan.title}\n{title}", table.rows))
-            for part in tables.groups(chapter.results).values():
-                for _, drawing in drawings(part):
-                    pages.savefig(drawing.figure)
-    return file.getvalue()
-
-
-def _table_page(title: str, rows: Sequence[Sequence[str]]) -> Figure:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    form = "  ".join(f"{{:{'<' if place == 0 else '>'}{width}}}" for place, width in enumerate(widths)).format
-    lines = [form(*row) for row in rows]
-    lines.insert(1, "-" * len(lines[0]))
-    width, height = (72 * (1 - 2 * _MARGIN) * side for side in _LANDSCAPE)
-    least, most = _SIZES
-    size = max(least, min(most, width / (_LETTER * len(lines[0])), 0.9 * height / (1.2 * len(lines))))
-    figure = Figure(figsize=_LANDSCAPE)
-    figure.text(_MARGIN, 1 - _MARGIN, title, fontsize=11, va="top", wrap=True)
-    figure.text(_MARGIN, 0.98 - 2 * _MARGIN, "\n".join(lines), fontsize=size, family="monospace", va="top")
-    return figure
-
-
 FORMATS: dict[str, Callable[[Sequence[Chapter]], bytes]] = {
     ".html": _html,
-    ".htm": _html,
-    ".pdf": _pdf,
     ".tex": _latex,
     ".csv": _csv,
 }
