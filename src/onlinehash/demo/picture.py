@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.patches import Rectangle
 
 from onlinehash.datasets import Dataset, Split
 from onlinehash.demo.run import IMAGE, METHODS, Examples, Learned
 from onlinehash.experiments.run import Quality
 
-# The colours of Okabe and Ito, safe for colour-blind readers; line styles and markers work in black and white.
-_LOOKS = (
-    ("#D55E00", ":", "v"),
-    ("#E69F00", "-.", "s"),
-    ("#009E73", "--", "^"),
-    ("#0072B2", "-", "o"),
-    ("#000000", (0, (6, 1.5)), "D"),
-)
+# The colours of Okabe and Ito, safe for colour-blind readers; markers work in black and white.
+_LOOKS = (("#D55E00", "v"), ("#E69F00", "s"), ("#009E73", "^"), ("#0072B2", "o"), ("#000000", "D"))
 _RIGHT, _WRONG, _INK = "#009E73", "#D55E00", "#222222"
-_SIZE, _PITCH = 0.84, 1.16  # of the pictures in the searches, and from row to row
-_SPACE = 0.4  # before the items of a method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,73 +29,50 @@ def paint(
     shown: int,
 ) -> None:
     """Write the figure as PNG."""
-    figure = Figure(figsize=(14, 8.6), layout=ConstrainedLayoutEngine(h_pad=0.1), facecolor="white")
+    figure = Figure(figsize=(14, 8.6), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
-    left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1, 1.16), wspace=0.03))
+    left, right = cast(Any, figure.subfigures(1, 2, width_ratios=(1, 1.16)))
+    left.suptitle(f"mAP on {data.name} rises as instances arrive", weight="bold", color=_INK)
     for ax, method in zip(left.subplots(len(METHODS), 1), METHODS, strict=True):
-        _curves(ax, data, split, [learned for learned in results if learned.method == method], baseline)
-    _searches(right.subplots(), split, examples, shown)
+        _curves(ax, split, [learned for learned in results if learned.method == method], baseline)
+    searched = f"{shown}-bit search in {len(split.database.X):,} items: ✓ same class; Hamming distance"
+    right.suptitle(searched, weight="bold", color=_INK)
+    _searches(right, split, examples)
     figure.savefig(file, format="png", dpi=130)
 
 
-def _curves(ax: Axes, data: Dataset, split: Split, results: list[Learned], baseline: Quality) -> None:
-    last = results[0].curve.instances[-1]
+def _curves(ax: Axes, split: Split, results: list[Learned], baseline: Quality) -> None:
     value = baseline.mean_average_precision
-    text = f"{split.database.X[0].nbytes}-byte vectors, cosine: {value:.2f}"
     ax.axhline(value, color="#777777", linewidth=1)
-    ax.text(1.0, value + 0.012, text, color="#666666", fontsize=8.5)
-    for learned, (colour, style, marker) in zip(results, _LOOKS, strict=False):
-        x, y = learned.curve.instances, learned.curve.values
-        text = f"{learned.n_bits} bits: {y[-1]:.2f}"
-        ax.plot(x, y, color=colour, linestyle=style, marker=marker, markersize=4, linewidth=1.8, label=text)
+    ax.text(1.0, value + 0.012, f"{split.database.X[0].nbytes}-byte vectors, cosine: {value:.2f}", fontsize=8.5)
+    for learned, (colour, marker) in zip(results, _LOOKS, strict=False):
+        label = f"{learned.n_bits} bits: {learned.curve.values[-1]:.2f}"
+        ax.plot(learned.curve.instances, learned.curve.values, color=colour, marker=marker, markersize=4, label=label)
     ax.legend(loc="lower right", frameon=False)
-    ax.set_xscale("log")
-    ax.set_xlim(0.9, last * 1.05)
-    ax.set_ylim(0, 1)
+    ax.set(xscale="log", ylim=(0, 1), xlabel="instances learned from, one at a time", ylabel="mAP")
+    ax.set_title(results[0].method, loc="left", fontsize=11.5, weight="bold", color=_INK)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.set_xlabel("instances learned from, one at a time")
-    ax.set_ylabel("mAP")
     ax.grid(color="#E5E5E5", linewidth=0.7)
-    ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-    _title(ax, f"{results[0].method} on {data.name}: mAP rises as instances arrive")
 
 
-def _searches(ax: Axes, split: Split, examples: Examples, n_bits: int) -> None:
+def _searches(figure: Any, split: Split, examples: Examples) -> None:
+    """Draw a row per query: its image, then those of the items that each method found, nearest first."""
     n_found = next(iter(examples.found.values())).ids.shape[1]
-    for row, query in enumerate(examples.queries):
-        label, y = split.queries.y[query], row * _PITCH
-        _cell(ax, 0, y, split.queries.X[query], (_INK, "-"))
-        for block, matches in enumerate(examples.found.values()):
-            start = 1 + _SPACE + block * (n_found + _SPACE)
-            for place, (id, distance) in enumerate(zip(matches.ids[row], matches.distances[row], strict=True)):
-                found, x = split.database.y[id], start + place
-                mark, *look = ("✓", _RIGHT, "-") if found == label else ("✗", _WRONG, "--")
-                _cell(ax, x, y, split.database.X[id], look)
-                text = f"{mark} {distance}"
-                ax.text(x + _SIZE / 2, y + _SIZE + 0.05, text, color=look[0], ha="center", va="top", fontsize=8)
-    ax.text(_SIZE / 2, -0.1, "query", ha="center", fontsize=9.5)
-    for block, method in enumerate(examples.found):
-        start = 1 + _SPACE + block * (n_found + _SPACE)
-        ax.text(start, -0.1, f"{method}, nearest first", fontsize=9.5)
-    bottom = len(examples.queries) * _PITCH
-    ax.text(0, bottom, "below an item: ✓ same class, ✗ another; its Hamming distance", va="top", fontsize=9.5)
-    ax.set_xlim(-0.03, 1 + len(examples.found) * (n_found + _SPACE))
-    ax.set_ylim(bottom + 0.3, -0.35)
-    ax.set_aspect("equal")
-    ax.set_axis_off()
-    _title(
-        ax,
-        f"{n_bits}-bit search in {len(split.database.X):,} items: the first query of {len(examples.queries)} classes",
-    )
+    grid = figure.subplots(len(examples.queries), 1 + len(examples.found) * n_found)
+    for row, query in zip(range(len(grid)), examples.queries, strict=True):
+        label = split.queries.y[query]
+        _image(grid[row, 0], split.queries.X[query], _INK, "")
+        for block, found in enumerate(examples.found.values()):
+            for place, (id, distance) in enumerate(zip(found.ids[row], found.distances[row], strict=True)):
+                mark, colour = ("✓", _RIGHT) if split.database.y[id] == label else ("✗", _WRONG)
+                _image(grid[row, 1 + block * n_found + place], split.database.X[id], colour, f"{mark} {distance}")
+    for column, title in enumerate(["query", *examples.found]):
+        grid[0, max(0, 1 + (column - 1) * n_found)].set_title(title, loc="left", fontsize=9.5)
 
 
-def _cell(ax: Axes, x: float, y: float, features: Any, look: Sequence[str]) -> None:
-    extent = (x, x + _SIZE, y + _SIZE, y)
-    ax.imshow(features.reshape(IMAGE), cmap="gray_r", extent=extent, interpolation="nearest")
-    frame = Rectangle((x, y), _SIZE, _SIZE, fill=False, edgecolor=look[0], linestyle=look[1], linewidth=2)
-    ax.add_patch(frame)
-
-
-def _title(ax: Axes, text: str) -> None:
-    ax.set_title(text, loc="left", fontsize=11.5, weight="bold", color=_INK)
+def _image(ax: Axes, features: Any, colour: str, text: str) -> None:
+    ax.imshow(features.reshape(IMAGE), cmap="gray_r", interpolation="nearest")
+    ax.set_xlabel(text, color=colour, fontsize=8, labelpad=2)
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set(color=colour, linewidth=2)
