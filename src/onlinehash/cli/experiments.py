@@ -48,11 +48,10 @@ def demo(
     with console.status("Loading ..."):
         from onlinehash.datasets import load_dataset
         from onlinehash.demo import terminal
-        from onlinehash.demo.run import rank_by_features, warm_up
+        from onlinehash.demo.run import rank_by_features
 
         data = load_dataset("digits")
         split = data.split(seed=seed)
-        warm_up(split)
         baseline = rank_by_features(split)
     terminal.show(console, data, split, baseline, out, seed=seed, quick=quick)
 
