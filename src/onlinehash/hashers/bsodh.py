@@ -58,7 +58,7 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     name: ClassVar[str] = "bsodh"
 
     whole_batches = True  # the regression uses one batch only: a few rows would replace what a whole batch taught
-    _saved = (*BatchHasher._saved, "_numbers", "_weights", "_codes", "_classes_of", "_members")
+    _saved: ClassVar[tuple[str, ...]] = ("_numbers", "_weights", "_codes", "_classes_of", "_members")
     _positive: ClassVar[tuple[str, ...]] = ("similar_weight", "fit_weight", "regularisation")
 
     batch_size: int = 2000
@@ -68,7 +68,6 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     regularisation: float = 0.3
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         for name in self._positive:
             check_positive(name, getattr(self, name))
         if self.dissimilar_weight != 0:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.hashers._base import Encoder
-from onlinehash.hashers._mixins import BatchHasher, Matrix
+from onlinehash.hashers._mixins import Matrix
 from onlinehash.hashers.bsodh import BSODH
 
 
@@ -69,7 +69,7 @@ class FOH(BSODH):
     name: ClassVar[str] = "foh"
 
     _saved = (
-        *BatchHasher._saved, "_numbers", "_weights", "_sum", "_label_codes", "_codes", "_classes_of", "_members"
+        "_numbers", "_weights", "_sum", "_label_codes", "_codes", "_classes_of", "_members"
     )  # fmt: skip
     _positive = (*BSODH._positive, "label_weight", "earlier_label_weight", "label_regularisation")
 

@@ -568,7 +568,7 @@ class HROH(WithCodewords):
             return rows, Members.of_none()
         members = self._learned_members(rows.targets, rows.weights)
         if self._head is not None:
-            self._open_head()
+            self._learn_waiting()
         self._sums.demand_enough(members, self._classes.labels)
         return rows, members
 
@@ -645,7 +645,7 @@ class HROH(WithCodewords):
         if self._head is None:
             return self
         twin = copy.deepcopy(self)
-        twin._open_head()
+        twin._learn_waiting()
         return twin
 
     def _demand_same_map(self, other: HROH) -> None:

@@ -68,7 +68,7 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
     has_constant = True
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    _saved = (*BatchHasher._saved, "_weights")
+    _saved = ("_weights",)
 
     aggressiveness: float = 0.001
     similar_radius: float = 0.0
@@ -77,7 +77,6 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
     variant: str = "as_described"
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         check_choice("variant", self.variant, ("as_described", "as_released"))
         if self.similar_radius < 0:
             raise InvalidInputError(f"similar_radius={self.similar_radius} is negative; use 0 or more bits.")

@@ -94,7 +94,7 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     multi_label: ClassVar[bool] = False
 
     _saved = (
-        *BatchHasher._saved, "_n_batches", "_class_codes", "_value_sums", "_kernel_mean", "_gram", "_cross",
+        "_n_batches", "_class_codes", "_value_sums", "_kernel_mean", "_gram", "_cross",
         "_memory_features", "_memory_codes", "_memory_classes",
     )  # fmt: skip
 
@@ -111,7 +111,6 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     variant: str = "as_described"
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         for name in ("n_anchors", "memory_size", "rounds"):
             check_positive_int(name, getattr(self, name))
         for name in ("class_weight", "codebook_weight", "similarity_weight", "balance_weight", "regularisation"):
