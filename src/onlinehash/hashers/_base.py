@@ -216,7 +216,7 @@ class OnlineHasher(Estimator, ABC):
         return 0
 
     def _open(self, head: Features, targets: Targets) -> None:
-        """Initialise the state from the head of the stream, which is learned from right after."""
+        """Initialise the state from the preprocessed head of the stream, which is learned from right after."""
 
     def _batch_rows(self) -> int:
         """Return how many rows are learned together, the ``batch_size``: :meth:`_learn` gets a multiple of them."""
@@ -402,7 +402,9 @@ class OnlineHasher(Estimator, ABC):
         rows = Rows(X.astype(self._dtype, copy=False), targets, weights)
         if self._head is not None:
             self._head = None
-            self._open(rows.X, targets)
+            head = np.empty_like(rows.X)
+            copy.deepcopy(self._features).learn(rows.X, head)
+            self._open(head, targets)
         n_whole = len(X) - len(X) % self._n_together
         if n_whole:
             self._learn(*rows.take(slice(n_whole)))

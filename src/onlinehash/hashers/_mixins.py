@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from onlinehash._internal.validation import check_labels
 from onlinehash.codebooks import ClassTable
 from onlinehash.codes import hamming_distances, pack_signs, unpack_signs
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.features import Anchors, FeatureMap, StreamFeatures, squared_distances
+from onlinehash.features import Anchors, FeatureMap, squared_distances
 from onlinehash.hashers._base import Arrays, Encoder, Features, Labels, OnlineHasher, Targets, Weights, take_targets
 
 Matrix = NDArray[np.float64]
@@ -54,6 +53,11 @@ class LinearHasher(OnlineHasher):
         """Hash functions, one per column, in the precision of the first batch; whole batches only."""
         self._demand_learned()
         return self._weights.copy()
+
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        super()._restore(state, arrays)
+        if "_weights" in arrays and self._weights.shape[1] != self.n_bits:
+            raise ValueError(f"weights of {self._weights.shape[1]} bits")
 
     def _frozen_features(self) -> FeatureMap:
         """Return the current map from a row to what is projected."""
@@ -165,13 +169,6 @@ class WithAnchors(OnlineHasher):
         super()._restore(state, arrays)
         if "anchors" in arrays:
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item(), self.has_constant)
-
-
-def head_rows(features: StreamFeatures, head: Features) -> Features:
-    """Return the preprocessed head of a stream, without learning from it."""
-    rows = np.empty_like(head)
-    copy.deepcopy(features).learn(head, rows)
-    return rows
 
 
 def mean_squared_distance(rows: Features) -> float:

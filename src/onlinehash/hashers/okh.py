@@ -12,7 +12,7 @@ from onlinehash._internal.validation import check_choice, check_positive, check_
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors
 from onlinehash.hashers._base import Changeable, Features, Labels, OnlineHasher, Targets
-from onlinehash.hashers._mixins import BatchHasher, LinearHasher, WithAnchors, head_rows, mean_squared_distance
+from onlinehash.hashers._mixins import BatchHasher, LinearHasher, WithAnchors, mean_squared_distance
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -88,10 +88,9 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
         return check_positive_int("n_anchors", self.n_anchors)
 
     def _open(self, head: Features, targets: Targets) -> None:
-        rows = head_rows(self._features, head)
-        variance = mean_squared_distance(rows)
+        variance = mean_squared_distance(head)
         width = 2 * (variance if self.variant == "as_described" else variance**2)
-        self._anchors = Anchors(rows, width, constant=True)
+        self._anchors = Anchors(head, width, constant=True)
         self._start_weights(self._anchors.n_outputs)
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
