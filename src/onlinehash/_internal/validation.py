@@ -639,14 +639,6 @@ def check_query_values(queries: Any, n_bits: int | None = None) -> QueryValues:
     return np.ascontiguousarray(values, np.float32)
 
 
-def check_same_width(queries: Codes, codes: Codes) -> None:
-    """Raise if two sets of codes have different widths."""
-    if queries.shape[1] != codes.shape[1]:
-        raise InvalidCodesError(
-            f"queries have {queries.shape[1]} bytes per row, codes have {codes.shape[1]}; encode both alike."
-        )
-
-
 def _codes_on_host(codes: Any, name: str) -> NDArray[Any]:
     if is_on_device(codes):
         raise InvalidCodesError(
