@@ -18,6 +18,7 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
+from tests.servers import free_port
 from tests.service.running import LimitedServer, Server, X, Y, make, serving_here
 from tests.service.test_hostile import connect, head
 from tests.thorough import times
@@ -260,9 +261,7 @@ def test_kills_make_no_client_learn_twice(tmp_path):
     path, rng, n_each = tmp_path / "items.oh", random.Random(0), 100_000
     with Collection.open(path, HROH(8, n_components=16, random_state=0), "manual"):
         pass
-    port = socket.create_server(("127.0.0.1", 0))
-    number = port.getsockname()[1]
-    port.close()
+    number = free_port()
     process = Server(path, "--port", number)
     n_kills, n_done, over = times(3, 60), [0] * 4, threading.Event()
 
