@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from tests.servers import program
 
 from onlinehash import HCOH, Collection
 from onlinehash.service import serve_in_thread
@@ -69,6 +70,15 @@ def running(path, *options, **settings):
     finally:
         if server.process.poll() is None:
             server.stop(signal.SIGKILL)
+
+
+def make_certificate(folder):
+    """Write a certificate for 127.0.0.1 and its key, and return where they are."""
+    files = folder / "cert.pem", folder / "key.pem"
+    command = [program("openssl", "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-out", files[0], "-keyout", files[1], *subject], check=True, capture_output=True)
+    return files
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from base64 import b64encode
@@ -19,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests.servers import free_port
-from tests.service.running import LimitedServer, Server, X, Y, make, serving_here
+from tests.service.running import LimitedServer, Server, X, Y, make, make_certificate, serving_here
 from tests.service.test_hostile import connect, head
 from tests.thorough import times
 
@@ -183,19 +182,9 @@ def test_small_files_of_large_images(tmp_path, side, statuses):
         process.stop(signal.SIGKILL)
 
 
-def certificate(folder):
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost"
-    made = subprocess.run(
-        [*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], cwd=folder, check=False, capture_output=True
-    )
-    if made.returncode:
-        pytest.skip("there is no openssl")
-    return server.read_certificate(folder / "cert.pem", folder / "key.pem")
-
-
 def test_connections_count_before_their_handshake(tmp_path, monkeypatch):
     monkeypatch.setattr(server, "HEADER_SECONDS", 2)
-    tls, limits, keys = certificate(tmp_path), Limits(max_connections=10), ApiKeys()
+    tls, limits, keys = server.read_certificate(*make_certificate(tmp_path)), Limits(max_connections=10), ApiKeys()
     trusted = ssl.create_default_context(cafile=tmp_path / "cert.pem")
     with (
         Collection.open(make(tmp_path / "items.oh", 20)) as collection,
