@@ -56,7 +56,7 @@ def _read_version_5(path: Path) -> dict[str, Any]:
 
 
 def _read_hdf5(path: Path) -> dict[str, Any]:
-    with needs_extra("h5py", "mat"):
+    with needs_extra("h5py", "research"):
         h5py = import_module("h5py")
     try:
         with h5py.File(path, "r") as file:
