@@ -3,7 +3,7 @@
 import threading
 from contextlib import contextmanager
 
-TIMEOUT = 60  # seconds after which a test that waits in vain fails
+TIMEOUT = 180  # seconds after which a test that waits in vain fails
 
 
 def before_each_chunk(monkeypatch, collection, call):

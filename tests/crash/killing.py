@@ -134,7 +134,7 @@ def place_of(folder, store, name):
 
 def reopen(place):
     """Open a collection whose writer was killed; a server may take a moment to notice."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             return Collection.open(**place)

@@ -24,6 +24,7 @@ CENTRES = RNG.normal(size=(4, 6))
 Y = RNG.integers(0, 4, 200)
 X = (CENTRES[Y] + 0.3 * RNG.normal(size=(200, 6))).astype(np.float32)
 
+MOST_MILLISECONDS = 180_000  # that a page waits for anything
 
 START = """
 import os, resource, sys
@@ -46,7 +47,7 @@ class Server:
         output, name = tempfile.mkstemp()  # a pipe that nobody reads stops the process when it is full
         self.process = subprocess.Popen(command, stderr=output, env={**os.environ, **env})
         os.close(output)
-        self._output, end = Path(name), time.monotonic() + 120
+        self._output, end = Path(name), time.monotonic() + 180
         while (found := re.match(r".*?(https?://\S+).*\n", self._output.read_text())) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
@@ -56,7 +57,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=180)
         self.said = self._output.read_text().removeprefix(self._first)
         self._output.unlink(missing_ok=True)
         return self.process.returncode
@@ -79,6 +80,13 @@ def make_certificate(folder):
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run([*command, "-out", files[0], "-keyout", files[1], *subject], check=True, capture_output=True)
     return files
+
+
+def new_context(browser, **settings):
+    """Open a context of a browser, whose pages may take as long as they do on a busy machine."""
+    context = browser.new_context(**settings)
+    context.set_default_timeout(MOST_MILLISECONDS)
+    return context
 
 
 @contextmanager
@@ -131,7 +139,7 @@ class LimitedServer(Server):
         before, longest, done = self.memory("VmRSS"), [], threading.Event()
 
         def ask():
-            with httpx.Client(base_url=self.url, timeout=60) as http:
+            with httpx.Client(base_url=self.url, timeout=180) as http:
                 while not (done.is_set() and longest):
                     start = self.seconds()
                     assert http.get("/healthz").status_code == 200
