@@ -20,6 +20,11 @@ def before_each_chunk(monkeypatch, collection, call):
     return n_read
 
 
+def wait_for_refresh(collection):
+    """Return when no refresh is under way, and none is due; raise what ended the last too early."""
+    collection._refresher.wait()
+
+
 @contextmanager
 def held(monkeypatch, collection, chunk=0):
     """Hold every refresh at a chunk until the block ends, or it is told to stop; give an event: it is there."""
