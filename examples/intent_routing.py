@@ -72,9 +72,9 @@ right.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# `max_error` chooses between errors and work for a person; nothing else has to be set. From 5 % on, the promise is kept
-# nearly or better. 2 and 3 % are not kept: among 128 stored tickets they are two to four wrong ones, too few to measure.
-# With 1500 digits in [the guide](../guides/classify.md), 2 % asked for gave about 2 %.
+# `max_error` chooses between errors and work for a person; nothing else has to be set. From 5 % on, the promise is
+# kept nearly or better. 2 and 3 % are not kept: among 128 stored tickets they are two to four wrong ones, too few to
+# measure. With 1500 digits in [the guide](../guides/classify.md), 2 % asked for gave about 2 %.
 #
 # ## What a person sees
 
