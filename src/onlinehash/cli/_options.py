@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from onlinehash._internal.validation import check_choice
-from onlinehash.cli._screen import progress_bar
-from onlinehash.exceptions import UnknownNameError
 from onlinehash.types import Rescore
 
 if TYPE_CHECKING:
-    from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
     from onlinehash.tables import Columns
 
@@ -201,13 +198,3 @@ def columns(vectors: str | None, ignore: list[str] | None, header: bool | None, 
     from onlinehash.tables import Columns
 
     return Columns(vectors=vectors, ignore=ignore or (), header=header, **others)
-
-
-def load_split(name: str, protocol: str, seed: int) -> Split:
-    """Load a data set, with a progress bar while it is downloaded, and split it."""
-    from onlinehash.datasets import PROTOCOLS, load_dataset
-
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
-    with progress_bar(f"Downloading {name}") as progress:
-        return load_dataset(name, progress=progress).split(protocol, seed)

@@ -14,10 +14,9 @@ from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
     Target,
     TargetArgument,
-    check_inputs,
+    check_input,
     check_output,
     finish_refresh,
-    refuse_other_kinds,
     warn_unless_searchable,
 )
 from onlinehash.cli._screen import note, number, print_json, print_rows, printable, progress_bar
@@ -75,7 +74,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import check_rows, read_rows
+    from onlinehash.cli._arrays import read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -89,7 +88,6 @@ def search(
         elif collection.embedder is not None and not Path(queries).is_file():
             X = [queries]
         else:
-            check_rows(Path(queries))
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
         labels = options.typed(label, collection.label_type) if label else None
         filters: dict[str, Any] = {"labels": labels, "where": where}
@@ -306,8 +304,7 @@ def restore(
     """Check a backup, and put a copy of it where a collection is to be."""
     from onlinehash.collection import Collection
 
-    check_inputs(backup)
-    refuse_other_kinds(backup, "collection")
+    check_input(backup, "collection")
     with progress_bar("Copying") as progress:
         Collection.restore(backup, out, overwrite=overwrite, progress=progress)
     note(f"Restored {out} from {backup}.")

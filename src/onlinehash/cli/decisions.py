@@ -44,9 +44,8 @@ def classify(
     The label of such a row is empty. A row that is not 'known' resembles nothing that was learned. Rows without ids
     are numbered from 0 on.
     """
-    from onlinehash.cli._arrays import check_rows, read_rows
+    from onlinehash.cli._arrays import read_rows
 
-    check_rows(rows)
     if out is not None:
         check_output(out, ".csv")
     with target.open(readonly=True) as collection:
