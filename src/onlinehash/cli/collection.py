@@ -39,7 +39,7 @@ def create(
     method: options.Method = None,
     bits: options.NewBits = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
+    seed: options.Seed = None,
     refresh: options.Refresh = None,
     dtype: options.Dtype = None,
     embed: options.Embed = None,
@@ -48,7 +48,7 @@ def create(
     target.check(new=True)
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
-    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings), random_state=seed)
+    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings, seed))
     with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed):
         note(f"Created {target}, which learns with {hasher}.")
 
@@ -84,13 +84,12 @@ def search(
         warn_unless_searchable(collection.stats())
         X: Any
         if queries is None:
-            X = np.array([item.vectors for item in collection.get(options.typed(by_id or [], collection.id_type))])
+            X = np.array([item.vectors for item in collection.get(options.typed(by_id, collection.id_type))])
         elif collection.embedder is not None and not Path(queries).is_file():
             X = [queries]
         else:
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
-        labels = options.typed(label, collection.label_type) if label else None
-        filters: dict[str, Any] = {"labels": labels, "where": where}
+        filters: dict[str, Any] = {"labels": options.typed(label, collection.label_type) or None, "where": where}
         if radius is not None:
             found = list(collection.range_search(X, radius, **filters))
         else:
@@ -111,7 +110,7 @@ def delete(
         raise typer.BadParameter("give ids or --where, one of the two.")
     with target.open() as collection:
         n_deleted = collection.delete(
-            dict.fromkeys(options.typed(ids or [], collection.id_type)).keys() if where is None else None,
+            None if where is not None else dict.fromkeys(options.typed(ids, collection.id_type)).keys(),
             where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
@@ -248,7 +247,7 @@ def export(
             n_items = export_codes(collection, out)
         else:
             some: dict[str, Any] = {"where": where, "skip_damaged": skip_damaged, "progress": progress}
-            labels = options.typed(label, collection.label_type) if label else None
+            labels = options.typed(label, collection.label_type) or None
             n_items = export_items(collection, out, labels=labels, **some)
     note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
 

@@ -77,7 +77,7 @@ def classify(
 def suspects(target: TargetArgument, n: _N = 100, label: options.Label = None, as_json: options.Json = False) -> None:
     """List the items whose label the other items contradict, the most certain first."""
     with target.open(readonly=True) as collection, progress_bar("Reading") as progress:
-        labels = options.typed(label, collection.label_type) if label else None
+        labels = options.typed(label, collection.label_type) or None
         found = collection.suspects(n, labels=labels, progress=progress)
     _show(("id", "label", "suggested", "margin"), found, as_json=as_json)
 

@@ -66,7 +66,7 @@ def ingest(
     method: options.Method = None,
     bits: options.NewBits = None,
     settings: options.Settings = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
+    seed: options.Seed = None,
     refresh: options.Refresh = None,
     dtype: options.Dtype = None,
 ) -> None:
@@ -103,7 +103,7 @@ def ingest(
         _refuse({"--vectors": vectors}, "a file of vectors.")
         if embed is None and not into.exists():
             embed = default_embedder()
-    given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
+    given = options.hasher_parameters(bits, settings, seed)
     stopped: list[int] = []
     with ExitStack() as stack:
         if is_stream:  # an error before a collection is created
@@ -148,7 +148,7 @@ def _open(into: Target, method: str | None, given: dict[str, Any], **settings: A
     if is_new:
         into.check(new=True)
     named = is_new or method is not None or given
-    hasher = options.collection_hasher(method, given, random_state=0) if named else None
+    hasher = options.collection_hasher(method, given) if named else None
     collection = into.open(hasher, **settings)
     if is_new:
         note(f"Created {into}, which learns with {hasher}.")

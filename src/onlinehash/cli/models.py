@@ -33,7 +33,7 @@ def learn(
     method: options.Method = None,
     bits: options.Bits = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher.")] = 0,
+    seed: options.Seed = None,
     resume: Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")] = None,
 ) -> None:
     """Learn a hasher from labelled vectors, row by row, and save it with its encoder.
@@ -43,9 +43,9 @@ def learn(
     from onlinehash.hashers import load_hasher
 
     check_output(out)
-    given = options.hasher_parameters(bits, settings)
+    given = options.hasher_parameters(bits, settings, seed)
     if resume is None:
-        hasher = options.hasher_from_options(method, given, random_state=seed)
+        hasher = options.hasher_from_options(method, given)
     elif given or method:
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
     else:
