@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 from starlette.responses import Response
 
 from onlinehash.collection import Decision, History, Item, ItemMap, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
-from onlinehash.collection.finder import measure_of, n_candidates
+from onlinehash.collection.finder import n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask
@@ -289,9 +289,7 @@ def _is_short(service: Service, request: SearchRequest) -> bool:
     reads = request.where or request.ids or request.labels or request.include or request.asymmetric
     if request.vectors is None or reads or request.radius is not None or (request.k or 0) > MAX_SHORT_K:
         return False
-    encoder = service.collection.encoder
-    is_by_codes = encoder is not None and measure_of(request.rescore, encoder) is None
-    return is_by_codes and service.collection.searches_at_once(len(request.vectors))
+    return service.collection.searches_at_once(len(request.vectors), request.rescore)
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
