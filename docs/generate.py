@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -251,9 +252,20 @@ CURVES = {
     name: f"{name}.svg"
     for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves", "mnist_figures", "cifar10_figures")
 }
+
+
+def demo_figure() -> str:
+    """Draw the picture of the demo."""
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "onlinehash.cli", "demo", "--out", folder]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return (Path(folder) / "demo.svg").read_text()
+
+
 FIGURES: dict[Path, Callable[[], str]] = {
     **{ROOT / "docs" / "images" / file: partial(curves_figure, name) for name, file in CURVES.items()},
     ROOT / "docs" / "images" / "hroh_bits.svg": bits_figure,
+    ROOT / "docs" / "images" / "demo.svg": demo_figure,
 }
 GREY = "#767d86"  # readable on white and on black
 

@@ -26,6 +26,7 @@ DOCS = ROOT / "docs"
 WALKS = [
     ROOT / "README.md",
     DOCS / "quickstart.md",
+    DOCS / "research.md",
     DOCS / "guides" / "write-your-own-hasher.md",
 ]  # commands that are typed as printed
 PACKAGES = (
