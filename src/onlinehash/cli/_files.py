@@ -36,12 +36,12 @@ def refuse_other_kinds(path: Path, *wanted: str) -> None:
     raise FileFormatError(f"{path} is {article} {kind}; use: {_USES[kind].format(path)}")
 
 
-def check_inputs(*paths: Path | None) -> None:
-    """Raise, before any work is done, if a file that was named does not exist or is a folder."""
-    for path in filter(None, paths):
-        _refuse_folder(path)
-        if not path.exists():
-            raise DataNotFoundError(f"There is no file {path}.")
+def check_input(path: Path, *kinds: str) -> None:
+    """Raise, before any work is done, if there is no such file, or if it is one of ours but none of these kinds."""
+    _refuse_folder(path)
+    if not path.exists():
+        raise DataNotFoundError(f"There is no file {path}.")
+    refuse_other_kinds(path, *kinds)
 
 
 def check_output(path: Path, *suffixes: str) -> None:

@@ -14,11 +14,10 @@ from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
     Target,
     TargetArgument,
-    check_inputs,
+    check_input,
     check_output,
     documents_of,
     finish_refresh,
-    refuse_other_kinds,
     warn_unless_searchable,
 )
 from onlinehash.cli._screen import note, number, print_json, print_rows, print_with_documents, printable, progress_bar
@@ -41,7 +40,7 @@ def create(
     method: options.Method = None,
     bits: options.NewBits = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
+    seed: options.Seed = None,
     refresh: options.Refresh = None,
     dtype: options.Dtype = None,
     embed: options.Embed = None,
@@ -50,7 +49,7 @@ def create(
     target.check(new=True)
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
-    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings), random_state=seed)
+    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings, seed))
     with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed):
         note(f"Created {target}, which learns with {hasher}.")
 
@@ -76,7 +75,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import check_rows, is_document, read_rows
+    from onlinehash.cli._arrays import is_document, read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -86,13 +85,12 @@ def search(
         warn_unless_searchable(collection.stats())
         X: Any
         if queries is None:
-            X = np.array([item.vectors for item in collection.get(options.typed(by_id or [], collection.id_type))])
+            X = np.array([item.vectors for item in collection.get(options.typed(by_id, collection.id_type))])
         elif is_document(queries, collection):
             X = [queries]
         else:
-            check_rows(Path(queries))
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
-        labels = options.typed(label, collection.label_type) if label else None
+        labels = options.typed(label, collection.label_type) or None
         given: dict[str, Any] = {"labels": labels, "where": where, "include": ["labels", "payload"]}
         if radius is not None:
             found = list(collection.range_search(X, radius, **given))
@@ -114,7 +112,7 @@ def delete(
         raise typer.BadParameter("give ids or --where, one of the two.")
     with target.open() as collection:
         n_deleted = collection.delete(
-            dict.fromkeys(options.typed(ids or [], collection.id_type)).keys() if where is None else None,
+            None if where is not None else dict.fromkeys(options.typed(ids, collection.id_type)).keys(),
             where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
@@ -251,7 +249,7 @@ def export(
             n_items = export_codes(collection, out)
         else:
             some: dict[str, Any] = {"where": where, "skip_damaged": skip_damaged, "progress": progress}
-            labels = options.typed(label, collection.label_type) if label else None
+            labels = options.typed(label, collection.label_type) or None
             n_items = export_items(collection, out, labels=labels, **some)
     note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
 
@@ -307,8 +305,7 @@ def restore(
     """Check a backup, and put a copy of it where a collection is to be."""
     from onlinehash.collection import Collection
 
-    check_inputs(backup)
-    refuse_other_kinds(backup, "collection")
+    check_input(backup, "collection")
     with progress_bar("Copying") as progress:
         Collection.restore(backup, out, overwrite=overwrite, progress=progress)
     note(f"Restored {out} from {backup}.")

@@ -50,7 +50,7 @@ def classify(
     The label of such a row is empty. A row that is not 'known' resembles nothing that was learned. Rows without ids
     are numbered from 0 on.
     """
-    from onlinehash.cli._arrays import check_rows, is_document, read_rows
+    from onlinehash.cli._arrays import is_document, read_rows
 
     if out is not None:
         check_output(out, ".csv")
@@ -59,7 +59,6 @@ def classify(
         if is_document(rows, collection):
             asked: Any = [rows]
         else:
-            check_rows(Path(rows))
             given = read_rows(Path(rows), options.columns(vectors, ignore, header, id=id, documents=documents))
             ids, asked = given.ids, given.vectors if given.documents is None else given.documents
         shares: Any = {"max_error": max_error, "unknown_share": unknown_share}
@@ -88,7 +87,7 @@ def classify(
 def suspects(target: TargetArgument, n: _N = 100, label: options.Label = None, as_json: options.Json = False) -> None:
     """List the items whose label the other items contradict, the most certain first."""
     with target.open(readonly=True) as collection, progress_bar("Reading") as progress:
-        labels = options.typed(label, collection.label_type) if label else None
+        labels = options.typed(label, collection.label_type) or None
         found = collection.suspects(n, labels=labels, progress=progress)
         _show(collection, ("id", "label", "suggested", "margin"), found, as_json=as_json)
 
