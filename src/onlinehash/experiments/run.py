@@ -277,11 +277,12 @@ The codes of a reference may be real features, and the query codes of an asymmet
 
 def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     queries, database = split.queries, split.database
+    asking = encoder.for_queries if isinstance(encoder, Encoder) else encoder
     if ranking == "asymmetric":
         if not isinstance(encoder, Encoder):
             raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
         return encoder.encode_asymmetric(queries.X), queries.y, encoder.encode(database.X), database.y
-    return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
+    return asking.encode(queries.X), queries.y, encoder.encode(database.X), database.y
 
 
 def sharpened(learner: Learner, n_bits: int, seed: int) -> Encoder:
