@@ -34,7 +34,7 @@ def combine(values: Any, words: Any, sharpness: float, dtype: Any, xp: Any = np)
 
 def order_of_equal(n_class_bits: int) -> NDArray[np.float64]:
     """Return what is added to the sizes of the class bits of a row."""
-    return np.arange(n_class_bits) * (ORDER_OF_EQUAL / n_class_bits)
+    return np.arange(n_class_bits, dtype=np.float64) * (ORDER_OF_EQUAL / n_class_bits)
 
 
 def doubted(values: Any, scores: Any, order: Any, confidence_bits: int, xp: Any = np) -> Any:

@@ -277,7 +277,7 @@ The codes of a reference may be real features, and the query codes of an asymmet
 
 def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     queries, database = split.queries, split.database
-    asking = encoder.for_queries if isinstance(encoder, Encoder) else encoder
+    asking = encoder.for_queries if isinstance(encoder, Encoder | ReferenceEncoder) else encoder
     if ranking == "asymmetric":
         if not isinstance(encoder, Encoder):
             raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
