@@ -11,9 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from onlinehash.datasets._idx import IdxFiles
-from onlinehash.datasets._mat import MatFile
-from onlinehash.datasets._origin import NpzFile, Origin, PackageFiles, ScikitLearnDigits
+from onlinehash.datasets._origin import IdxFiles, MatFile, NpzFile, Origin, PackageFiles, ScikitLearnDigits
 from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.exceptions import DataNotFoundError
