@@ -136,7 +136,7 @@ class WithCodewords(OnlineHasher):
         Tied classes share the credit. Labels never learned count as wrong. For the quality of retrieval, see
         :func:`onlinehash.metrics.mean_average_precision`.
         """
-        codes, words = self._packed(X), self.codewords_
+        codes, words = self.snapshot().encode(X), self.codewords_
         codes, y = (to_host(each) if is_on_device(each) else each for each in (codes, y))
         labels = check_labels(y, len(codes))
         if words.shape[1] < self.n_bits:
