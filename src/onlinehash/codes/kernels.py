@@ -175,30 +175,23 @@ def order_by_digit(bits: Any, shift: Any, rows: Any, counts: Any, out: Any) -> N
 
 
 @kernel()
-def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any, total: Any, relevant: Any) -> int:
+def count_by_rank(bits: Any, groups: Any, row_groups: Any, total: Any, relevant: Any) -> int:
     """Count all and the relevant items at every distance from each query, nearest first.
 
-    ``bits`` (n_queries, n_rows) are the distances of distinct codes, as unsigned integers in the same order: three
-    digits of eleven bits sort them in a fifth of the time of comparisons. Row ``r`` stands for ``sizes[r]`` items;
-    those of group ``g`` are in the rows ``members[bounds[g]]`` to ``members[bounds[g + 1]]``, one per item.
-    Neighbouring distances without a relevant item are counted as one: no measure distinguishes them. Return the largest
-    number of distances counted for a query; the rest of ``total`` and ``relevant``, zero at first, is as it was.
+    ``bits`` (n_queries, n_rows) are the distances, as unsigned integers in the same order: three digits of eleven bits
+    sort them in a fifth of the time of comparisons. Neighbouring distances without a relevant item are counted as one:
+    no measure distinguishes them. Return the largest number of distances counted for a query; the rest of ``total`` and
+    ``relevant``, zero at first, is as it was.
     """
     n_rows = bits.shape[1]
     as_stored = np.arange(n_rows).astype(np.uint32)
     rows, spare = np.empty(n_rows, np.uint32), np.empty(n_rows, np.uint32)
     counts = np.empty((1 << 11) + 1, np.int64)
-    hits = np.zeros(n_rows, np.int64)
     widest = 0
     for q in range(bits.shape[0]):
         order_by_digit(bits[q], np.uint32(0), as_stored, counts, rows)
         order_by_digit(bits[q], np.uint32(11), rows, counts, spare)
         order_by_digit(bits[q], np.uint32(22), spare, counts, rows)
-        first, last = 0, 0
-        if groups[q] >= 0:
-            first, last = bounds[groups[q]], bounds[groups[q] + 1]
-        for i in range(first, last):
-            hits[members[i]] += 1
         d = 0
         distance = bits[q, rows[0]]
         for row in rows:
@@ -209,9 +202,7 @@ def count_by_rank(bits: Any, sizes: Any, groups: Any, members: Any, bounds: Any,
                     total[q, d] = 0
                 else:
                     d += 1
-            total[q, d] += sizes[row]
-            relevant[q, d] += hits[row]
-        for i in range(first, last):
-            hits[members[i]] = 0
+            total[q, d] += 1
+            relevant[q, d] += row_groups[row] == groups[q]
         widest = max(widest, d + 1)
     return widest

@@ -27,7 +27,7 @@ from onlinehash.codes import kernels
 from onlinehash.codes.distances import as_words, table_distances
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
-from onlinehash.types import Codes, Labels, LabelSets
+from onlinehash.types import Labels, LabelSets
 
 DISTANCES_PER_CHUNK = 1 << 20  # distances computed at a time: bounded memory
 
@@ -201,8 +201,8 @@ class AsymmetricRanking(TiedRanking):
     Items with equal codes tie, as do codes at exactly the same distance; every measure is its expectation over all
     orders of the ties, as in :class:`Ranking`, which is the case of queries of -1 and +1.
 
-    Costs, for each measure, one sort of the distinct codes per query, O(n_queries n_distinct). A bounded
-    number of queries is processed at a time, and nothing of size (n_queries, n_items) is kept.
+    Costs, for each measure, one sort of the items per query, O(n_queries n_items). A bounded number of queries is
+    processed at a time, and nothing of size (n_queries, n_items) is kept.
 
     Parameters
     ----------
@@ -234,35 +234,20 @@ class AsymmetricRanking(TiedRanking):
         codes = check_codes(database_codes, self._queries.shape[1])
         self._relevance = Relevance(query_labels, len(self._queries), database_labels, len(codes))
         self.n_items = len(codes)
-        self._distinct, self._row_of = _distinct(codes)
-        self._sizes = np.bincount(self._row_of)
+        self._codes = codes
 
     def _groups(self) -> Iterator[tuple[Counts, Counts]]:
-        step = max(1, DISTANCES_PER_CHUNK // len(self._distinct))
+        step = max(1, DISTANCES_PER_CHUNK // self.n_items)
         for rows, query_groups, groups in self._relevance:
             queries = self._queries[rows]
-            members = self._row_of[np.argsort(groups, kind="stable")]
-            bounds = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=2))])
             for start in range(0, len(queries), step):
                 chunk = slice(start, start + step)
-                distances = table_distances(queries[chunk], self._distinct)
+                distances = table_distances(queries[chunk], self._codes)
                 total, relevant = np.zeros(distances.shape, np.int64), np.zeros(distances.shape, np.int64)
                 # The bits of floating-point numbers that are not negative, read as integers, are in the same order.
-                width = kernels.count_by_rank(
-                    distances.view(np.uint32), self._sizes, query_groups[chunk], members, bounds, total, relevant
-                )
+                bits = distances.view(np.uint32)
+                width = kernels.count_by_rank(bits, query_groups[chunk], groups, total, relevant)
                 yield total[:, :width], relevant[:, :width]
-
-
-def _distinct(codes: Codes) -> tuple[Codes, Counts]:
-    """Return the distinct codes, and for each item the row of its code."""
-    words = as_words(codes)
-    order = np.lexsort(words.T)
-    starts = np.ones(len(codes), bool)
-    starts[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
-    row_of = np.empty(len(codes), np.int64)
-    row_of[order] = np.cumsum(starts) - 1
-    return np.ascontiguousarray(codes[order[starts]]), row_of
 
 
 def mean_average_precision(
