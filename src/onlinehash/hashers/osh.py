@@ -59,7 +59,6 @@ class OSH(CodewordHasher):
     """
 
     name: ClassVar[str] = "osh"
-    _uses_lengths: ClassVar[bool] = True
 
     learning_rate: float = 0.1
     loss: str = "boosting"
