@@ -63,6 +63,14 @@ def test_latex_escapes_what_it_would_read_as_commands(written):
     assert body.count(r"\begin{table}") == body.count(r"\end{table}") == 2
 
 
+def test_a_pdf_has_a_page_per_table_and_figure_and_is_the_same_every_time(written, tmp_path):
+    content = (written / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page ") == 3  # mAP, precision, and the figure of mAP
+    write_report(tmp_path / "again.pdf", [chapter()])
+    assert (tmp_path / "again.pdf").read_bytes() == content
+
+
 def test_a_web_page_is_written_too(written):
     assert (written / "report.html").read_text().startswith("<!DOCTYPE html>")
 
@@ -71,5 +79,5 @@ def test_another_extension_is_refused_before_anything_is_run(tmp_path, monkeypat
     from onlinehash.cli import main  # noqa: F401
     from onlinehash.cli._files import check_output
 
-    with pytest.raises(FileFormatError, match=r"use one of .html, .tex, .csv"):
+    with pytest.raises(FileFormatError, match=r"use one of .html, .pdf, .tex, .csv"):
         check_output(tmp_path / "report.docx", *FORMATS)

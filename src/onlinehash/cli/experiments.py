@@ -31,7 +31,7 @@ _DATA = (
 _LABELS = "Column of the labels in your file; for .npy, the file of the labels."
 _QUERIES = "Number of queries, drawn from all rows, whatever their class."
 _KEEP = "Keep results in this file, and reuse those that are not stale."
-_REPORT = "Write the tables to this .html, .tex or .csv file; .html has figures too."
+_REPORT = "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures too."
 _MEASURES = {"mean_average_precision": "mAP", "precision": "precision", "recall": "recall"}
 _PHASES = ("learning", "encoding")
 
@@ -44,14 +44,8 @@ def demo(
     """Learn handwritten digits one by one with HROH and HCOH, show mAP along the stream, search, and draw a figure."""
     console = Console(highlight=False)
     with console.status("Loading ..."):
-        from onlinehash.datasets import load_dataset
         from onlinehash.demo import terminal
-        from onlinehash.demo.run import rank_by_features
-
-        data = load_dataset("digits")
-        split = data.split(seed=seed)
-        baseline = rank_by_features(split)
-    terminal.show(console, data, split, baseline, out, seed=seed, quick=quick)
+    terminal.show(console, out, seed=seed, quick=quick)
 
 
 def datasets(as_json: Json = False) -> None:
@@ -112,9 +106,8 @@ def reproduce(
         results_path = folder / f"{plan.name}.jsonl"
         done = experiments.read_results(results_path, plan.runs)
         n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
-        note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale.")
-        if n_stale and not stale:
-            note(f"Stale runs in the tables: {n_stale}. Repeat them with --stale.")
+        way_out = " (in the tables until they are repeated with --stale)" if n_stale and not stale else ""
+        note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale{way_out}.")
         n_to_do = n_missing + stale * n_stale
         if not n_to_do:
             note("Shown from stored results; nothing was run.")
@@ -194,9 +187,8 @@ def compare(
         "methods": {method: {"hasher": method, **own}}
         | dict(_known(name, dataset) for name in against or ["hcoh", "lsh"]),
     }
-    content |= {} if labels is None else {"labels": labels}
-    content |= {} if k is None else {"precision_at": k}
-    content |= {} if queries is None else {"n_queries": queries}
+    optional = {"labels": labels, "precision_at": k, "n_queries": queries}
+    content |= {name: value for name, value in optional.items() if value is not None}
     if results is not None:
         check_output(results, ".jsonl")
     if report is not None:

@@ -1,4 +1,4 @@
-"""Reports as files: HTML, LaTeX and CSV, all of the same tables."""
+"""Reports as files: HTML, PDF, LaTeX and CSV, all of the same tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
+from matplotlib import rc_context
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+
 from onlinehash._internal.files import write_bytes
 from onlinehash.experiments import tables
-from onlinehash.experiments.report import Chapter, render
+from onlinehash.experiments.report import Chapter, drawings, render
 
 _COLUMNS = ("plan", "data", "measure", "method", "bits", "mean", "deviation", "seeds", "printed")
 _LATEX = str.maketrans(
@@ -65,8 +69,33 @@ def _latex(chapters: Sequence[Chapter]) -> bytes:
     return "\n".join(lines).encode()
 
 
+def _pdf(chapters: Sequence[Chapter]) -> bytes:
+    """Return one page per table and per figure."""
+    file = io.BytesIO()
+    with rc_context({"pdf.fonttype": 42}), PdfPages(file, metadata={"CreationDate": None}) as pages:
+        for chapter in chapters:
+            for title, table in chapter_tables(chapter):
+                pages.savefig(_table_page(f"{chapter.plan.title}\n{title}", table.rows))
+            for part in tables.groups(chapter.results).values():
+                for _, drawing in drawings(part):
+                    pages.savefig(drawing.figure)
+    return file.getvalue()
+
+
+def _table_page(title: str, rows: Sequence[Sequence[str]]) -> Figure:
+    """Return a page of the size of its table."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    text = "\n".join([*title.splitlines(), "", lines[0], "-" * len(lines[0]), *lines[1:]])
+    length, n_lines = max(map(len, text.splitlines())), text.count("\n") + 1
+    figure = Figure(figsize=(1 + 0.085 * length, 1 + 0.17 * n_lines))
+    figure.text(0.5, 0.5, text, fontsize=9, family="monospace", ha="center", va="center")
+    return figure
+
+
 FORMATS: dict[str, Callable[[Sequence[Chapter]], bytes]] = {
     ".html": _html,
+    ".pdf": _pdf,
     ".tex": _latex,
     ".csv": _csv,
 }

@@ -136,14 +136,14 @@ def _part(results: list[Result]) -> str:
     reasons = "".join(f"<dt>{escape(method)}</dt><dd>{escape(text)}</dd>" for method, text in notes.items())
     return "\n".join(
         [
-            _figure_grid(_drawings(results)),
+            _figure_grid(drawings(results)),
             *(_table(*table) for table in shown),
             f"<details><summary>Why rows differ from print</summary><dl>{reasons}</dl></details>" if reasons else "",
         ]
     )
 
 
-def _drawings(results: list[Result]) -> list[tuple[str, plots.Drawing]]:
+def drawings(results: list[Result]) -> list[tuple[str, plots.Drawing]]:
     """Return the figures of one group of results, with their captions."""
     learned, _ = tables.separate_references(results)
     label, studied = tables.map_label(results), tables.study(learned, "mean_average_precision")
