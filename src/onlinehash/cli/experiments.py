@@ -20,6 +20,7 @@ from onlinehash.exceptions import DataNotFoundError, OnlineHashError, UnknownNam
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Dataset
+    from onlinehash.experiments.plan import Plan
     from onlinehash.experiments.report import Chapter
     from onlinehash.experiments.results import Result
 
@@ -82,10 +83,9 @@ def reproduce(
     A run is missing if its settings, or the files that they name, changed. It is stale if it was made by a version of
     onlinehash that measured other values. Stale runs stay in the tables until they are repeated with --stale.
     """
-    from onlinehash import experiments
+    from onlinehash.experiments import load_plan
     from onlinehash.experiments.export import FORMATS, chapter_tables
-    from onlinehash.experiments.report import QUICK_PLAN, read_chapter
-    from onlinehash.experiments.results import is_stale
+    from onlinehash.experiments.report import QUICK_PLAN, Chapter
     from onlinehash.experiments.tables import markdown
 
     if quick == bool(plans):
@@ -102,29 +102,38 @@ def reproduce(
     for path, folder, command in sources:
         if not path.is_file():
             raise DataNotFoundError(f"There is no plan {path}.")
-        plan = experiments.load_plan(path)
-        results_path = folder / f"{plan.name}.jsonl"
-        done = experiments.read_results(results_path, plan.runs)
-        n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
-        way_out = " (in the tables until they are repeated with --stale)" if n_stale and not stale else ""
-        note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale{way_out}.")
-        n_to_do = n_missing + stale * n_stale
-        if not n_to_do:
-            note("Shown from stored results; nothing was run.")
-        with progress_bar(plan.name) as progress:
-            n_workers = min(workers or os.cpu_count() or 1, max(1, n_to_do))
-            try:
-                experiments.reproduce(plan.runs, results_path, stale=stale, n_workers=n_workers, progress=progress)
-            except OnlineHashError as error:
-                raise type(error)(f"{path}: {error}") from error
-            except KeyboardInterrupt:
-                typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
-                raise typer.Exit(130) from None
-        chapters.append(read_chapter(plan, folder, command))
+        plan, n_workers = load_plan(path), workers or os.cpu_count() or 1
+        try:
+            found = _reproduce(plan, folder / f"{plan.name}.jsonl", stale=stale, n_workers=n_workers)
+        except OnlineHashError as error:
+            raise type(error)(f"{path}: {error}") from error
+        chapters.append(Chapter(plan, found, command))
         for title, table in chapter_tables(chapters[-1]):
             typer.echo(f"\n{title}\n\n{markdown(table.rows)}")
     if report is not None:
         _write(report, chapters)
+
+
+def _reproduce(plan: Plan, path: Path, *, stale: bool, n_workers: int | None) -> list[Result]:
+    """Do what is missing of a plan, say so, and return all of its results."""
+    from onlinehash.experiments import read_results, reproduce
+    from onlinehash.experiments.results import is_stale
+
+    done = read_results(path, plan.runs)
+    n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
+    way_out = " (in the tables until they are repeated with --stale)" if n_stale and not stale else ""
+    note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale{way_out}.")
+    n_to_do = n_missing + stale * n_stale
+    if not n_to_do:
+        note("Shown from stored results; nothing was run.")
+    with progress_bar(plan.name) as progress:
+        try:
+            n_workers = n_workers and min(n_workers, max(1, n_to_do))
+            reproduce(plan.runs, path, stale=stale, n_workers=n_workers, progress=progress)
+        except KeyboardInterrupt:
+            typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
+            raise typer.Exit(130) from None
+    return read_results(path, plan.runs)
 
 
 def _write(out: Path, chapters: list[Chapter]) -> None:
@@ -168,7 +177,7 @@ def compare(
     are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched. With
     --queries they are drawn from all rows: for files in which some classes are rare.
     """
-    from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
+    from onlinehash.experiments import parse_plan
     from onlinehash.experiments.export import FORMATS
     from onlinehash.experiments.own_data import find_dataset, is_file_name
     from onlinehash.experiments.plan import SHARED
@@ -180,6 +189,7 @@ def compare(
     if taken := own.keys() & {*SHARED, "hasher", "bits", "seeds", "grid"}:
         raise typer.BadParameter(f"{min(taken)!r} is the same for all methods, not set for one.", param_hint="--set")
     content: dict[str, Any] = {
+        "title": f"{method} on {dataset}",
         "dataset": dataset,
         "protocol": protocol,
         "bits": bits or [16, 32],
@@ -198,12 +208,7 @@ def compare(
         note(_split_in_words(find_dataset(dataset, labels, queries)))
     with TemporaryDirectory() as folder:
         path = results or Path(folder) / "results.jsonl"
-        n_pending = len(pending_runs(plan.runs, path, stale=True))
-        note(f"{counted(len(plan.runs), 'run')} on {dataset}, {n_pending} to do.")
-        with progress_bar(method) as progress:
-            n_workers = None if workers == 1 else min(workers, max(1, n_pending))
-            reproduce(plan.runs, path, stale=True, n_workers=n_workers, progress=progress)
-        found = read_results(path, plan.runs)
+        found = _reproduce(plan, path, stale=True, n_workers=None if workers == 1 else workers)
     if report is not None:
         _write(report, [Chapter(plan, found, f"onlinehash compare {method}")])
     rows, cut = list(_summary(found)), found[0]["metrics"]["precision_at"]

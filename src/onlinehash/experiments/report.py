@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import plots, tables
 from onlinehash.experiments.plan import Plan
-from onlinehash.experiments.results import Result, is_stale, read_results
+from onlinehash.experiments.results import Result, is_stale
 
 QUICK_PLAN = Path(__file__).parent / "quick.toml"
 """Every method on a small data set, in seconds."""
@@ -26,16 +25,6 @@ class Chapter:
     plan: Plan
     results: Sequence[Result]
     command: str
-
-
-def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
-    """Read the results of a plan, which must have some, from the folder of its ``.jsonl`` file."""
-    path = results_folder / f"{plan.name}.jsonl"
-    results = read_results(path, plan.runs)
-    command = command or f"onlinehash reproduce {plan.name}.toml"
-    if not results:
-        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {path}. Run: {command}")
-    return Chapter(plan, results, command)
 
 
 def render(chapters: Sequence[Chapter]) -> str:
