@@ -120,7 +120,7 @@ def test_our_own_hasher_by_its_module_gives_the_registered_result(own):
         ("own_methods:number", UnknownNameError, "Unknown class of own_methods 'number'"),
         ("own_methods:", UnknownNameError, "write module:Class"),
         ("own_methods:OnlyLearns", InvalidInputError, "has no snapshot; it needs partial_fit"),
-        ("own_methods:Demanding", InvalidInputError, "needs secret"),
+        ("own_methods:Demanding", InvalidInputError, "missing 1 required positional argument: 'secret'"),
         ("own_methods:NoEncode", InvalidInputError, "has no encode"),
     ],
 )
