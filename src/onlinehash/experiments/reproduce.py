@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
-from multiprocessing import get_context, parent_process
+from contextlib import closing, contextmanager
+from multiprocessing import get_context, parent_process, resource_tracker
 from pathlib import Path
 
 import numpy as np
@@ -128,12 +129,8 @@ def _results(runs: Sequence[Run], n_workers: int | None) -> Generator[Result]:
     # A new interpreter per worker: a fork would inherit the threads of numerical libraries.
     pool = ProcessPoolExecutor(n_workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
     try:
-        # Workers inherit that Ctrl-C, which a terminal sends to all, is ignored: this process ends them.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with _interrupts_for_this_process():
             futures = [pool.submit(_result, run) for run in runs]
-        finally:
-            signal.signal(signal.SIGINT, before)
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool as error:
@@ -147,6 +144,20 @@ def _results(runs: Sequence[Run], n_workers: int | None) -> Generator[Result]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_for_this_process() -> Iterator[None]:
+    """Start processes that do not receive Ctrl-C, which a terminal sends to all: this process ends them."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # it would undo the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # a Ctrl-C meanwhile arrives now
 
 
 def _end_with_parent() -> None:
