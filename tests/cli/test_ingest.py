@@ -89,7 +89,7 @@ def test_redis_until_sigterm(redis_server):
             for id in range(50, 500):
                 client.xadd("items", {"item": line(id)})
             process.terminate()
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=180)
         finally:
             process.kill()
         assert process.returncode == 0, said

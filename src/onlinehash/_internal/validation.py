@@ -304,8 +304,8 @@ def check_features(
         raise InvalidFeaturesError(f"X has dtype {rows.dtype}; pass numbers, such as X.astype(np.float32).")
     if n_features is not None and rows.shape[1] != n_features:
         raise InvalidFeaturesError(
-            f"X has {rows.shape[1]} features, but {owner} is expecting {n_features} features as input, "
-            "the width it learned from. Use features of that width, or a new object."
+            f"X has {rows.shape[1]} features, but {owner} is expecting {n_features} features as input, as in the rows "
+            "it learned from."
         )
     checked: Features = rows
     return checked
@@ -637,14 +637,6 @@ def check_query_values(queries: Any, n_bits: int | None = None) -> QueryValues:
             "encode_asymmetric, or np.tanh of projections."
         )
     return np.ascontiguousarray(values, np.float32)
-
-
-def check_same_width(queries: Codes, codes: Codes) -> None:
-    """Raise if two sets of codes have different widths."""
-    if queries.shape[1] != codes.shape[1]:
-        raise InvalidCodesError(
-            f"queries have {queries.shape[1]} bytes per row, codes have {codes.shape[1]}; encode both alike."
-        )
 
 
 def _codes_on_host(codes: Any, name: str) -> NDArray[Any]:

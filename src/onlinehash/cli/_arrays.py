@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,16 @@ from onlinehash.exceptions import FileFormatError, InvalidCodesError, NotLearned
 from onlinehash.tables import Chunk, Columns
 from onlinehash.tables.columns import concatenate
 from onlinehash.types import Codes
+
+if TYPE_CHECKING:
+    from onlinehash.collection import Collection
+
+
+def is_document(given: str, collection: Collection) -> bool:
+    """Return whether this is a document that a collection embeds, not the name of a file of rows."""
+    if collection.embedder is None or Path(given).suffix.lower() in tables.FORMATS:
+        return False
+    return collection.embeds == "image" or not os.path.exists(given)  # noqa: PTH110 (False if it is too long)
 
 
 def read_chunks(path: Path, columns: Columns, title: str = "Reading") -> Iterator[Chunk]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -158,3 +159,10 @@ def warn_unless_searchable(stats: Stats) -> None:
     else:
         why = f"{stats.method} has not learned from enough items yet; add more."
     warn(f"{stats.n_searchable} of {stats.n_items} items are searchable: {why}")
+
+
+def documents_of(collection: Collection, payloads: Sequence[Any]) -> list[Any] | None:
+    """Return what items were embedded from, by their payloads; None if the collection does not embed documents."""
+    if collection.embedder is None:
+        return None
+    return [payload.get("document") if isinstance(payload, dict) else None for payload in payloads]

@@ -16,10 +16,11 @@ from onlinehash.cli._files import (
     TargetArgument,
     check_input,
     check_output,
+    documents_of,
     finish_refresh,
     warn_unless_searchable,
 )
-from onlinehash.cli._screen import note, number, print_json, print_rows, printable, progress_bar
+from onlinehash.cli._screen import note, number, print_json, print_rows, print_with_documents, printable, progress_bar
 from onlinehash.exceptions import counted
 from onlinehash.types import SearchResult
 
@@ -74,7 +75,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import read_rows
+    from onlinehash.cli._arrays import is_document, read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -85,16 +86,17 @@ def search(
         X: Any
         if queries is None:
             X = np.array([item.vectors for item in collection.get(options.typed(by_id, collection.id_type))])
-        elif collection.embedder is not None and not Path(queries).is_file():
+        elif is_document(queries, collection):
             X = [queries]
         else:
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
-        filters: dict[str, Any] = {"labels": options.typed(label, collection.label_type) or None, "where": where}
+        labels = options.typed(label, collection.label_type) or None
+        given: dict[str, Any] = {"labels": labels, "where": where, "include": ["labels", "payload"]}
         if radius is not None:
-            found = list(collection.range_search(X, radius, **filters))
+            found = list(collection.range_search(X, radius, **given))
         else:
             ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
-            found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
+            found = list(collection.search(X, 10 if k is None else k, **given, **ranking))
         _show(collection, found, as_json=as_json)
 
 
@@ -253,17 +255,17 @@ def export(
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
-    rows: list[tuple[object, ...]] = []
+    rows, payloads = list[tuple[object, ...]](), list[Any]()
     for query, some in enumerate(found):
-        items = collection.get(some.ids)
-        labels = [item.labels for item in items]
+        labels, payload = some.labels or [], some.payload or []
         if as_json:
-            about = {"labels": labels, "payload": [item.payload for item in items]}
+            about = {"labels": labels, "payload": payload}
             print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
         for id, distance, label in zip(some.ids, some.distances, labels, strict=True):
             rows.append((query, id, number(distance), "-" if label is None else json.dumps(label, ensure_ascii=False)))
+        payloads += payload
     if not as_json:
-        print_rows(("query", "id", "distance", "labels"), rows)
+        print_with_documents(("query", "id", "distance", "labels"), rows, documents_of(collection, payloads))
 
 
 def check(

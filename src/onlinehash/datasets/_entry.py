@@ -73,7 +73,12 @@ class Entry:
         folders = self._folders(data_dir)
         found = self._find(folders)
         if found is None and download:
-            found = self._fetch(folders, progress)
+            try:
+                for published in self._published:
+                    published.fetch(folders[0], progress)
+            except DataNotFoundError as error:
+                raise DataNotFoundError(f"{self._missing(folders)} {error}") from error
+            found = self._find(folders)
         if found is None:
             raise DataNotFoundError(self._missing(folders))
         origin, path = found
@@ -98,8 +103,12 @@ class Entry:
         return DatasetInfo(self.name, **self.facts, available=found is not None, where=where)
 
     @property
+    def _published(self) -> list[IdxFiles]:
+        return [origin for origin in self.origins if isinstance(origin, IdxFiles)]
+
+    @property
     def _mirrors(self) -> list[str]:
-        return [url for origin in self.origins for url in origin.mirrors]
+        return [url for origin in self._published for url in origin.base_urls]
 
     def _folders(self, data_dir: str | os.PathLike[str] | None) -> tuple[Path, Path]:
         folder = data_folder(data_dir)
@@ -108,15 +117,6 @@ class Entry:
     def _find(self, folders: Sequence[Path]) -> tuple[Origin, Path] | None:
         found = ((origin, origin.find(folders)) for origin in self.origins)
         return next(((origin, path) for origin, path in found if path is not None), None)
-
-    def _fetch(self, folders: Sequence[Path], progress: Progress | None) -> tuple[Origin, Path] | None:
-        for origin in self.origins:
-            try:
-                if origin.fetch(folders[0], progress):
-                    return origin, folders[0]
-            except DataNotFoundError as error:
-                raise DataNotFoundError(f"{self._missing(folders)} {error}") from error
-        return None
 
     def _missing(self, folders: Sequence[Path]) -> str:
         wanted = "; or ".join(origin.wanted for origin in self.origins)

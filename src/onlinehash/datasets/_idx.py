@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,26 +11,10 @@ from numpy.typing import NDArray
 
 from onlinehash.datasets._origin import Content, Origin, checked_content
 from onlinehash.datasets.files import download, read_published
-from onlinehash.exceptions import FileFormatError
 from onlinehash.types import Progress
 
-_UNSIGNED_BYTE = 0x08
 _IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
 _LABELS = ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte")
-
-
-def parse_idx(content: bytes, name: str) -> NDArray[np.uint8]:
-    """Return the array of bytes in an uncompressed idx file; ``name`` is used for errors.
-
-    The file has two zero bytes, the type, the number of dimensions, the big-endian dimensions, and the data.
-    """
-    start = 4 + 4 * content[3] if len(content) >= 4 else 4
-    if len(content) < start or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
-        raise FileFormatError(f"{name} is not an idx file of unsigned bytes.")
-    shape = tuple(int(size) for size in np.frombuffer(content[4:start], dtype=">u4"))
-    if len(content) - start != math.prod(shape):
-        raise FileFormatError(f"{name} says its shape is {shape}, but holds {len(content) - start} bytes of data.")
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -50,10 +33,6 @@ class IdxFiles(Origin):
     def wanted(self) -> str:
         return " + ".join(f"{name}[.gz]" for name in self.digests)
 
-    @property
-    def mirrors(self) -> Sequence[str]:
-        return self.base_urls
-
     def find(self, folders: Sequence[Path]) -> Path | None:
         for folder in (*folders, *map(Path, self.system_folders)):
             if all(_plain_or_gzip(folder, name) for name in self.digests):
@@ -66,17 +45,19 @@ class IdxFiles(Origin):
         X *= np.float32(1 / 255)
         return checked_content(X, labels, (), path, "the published idx files, verified")
 
-    def fetch(self, folder: Path, progress: Progress | None = None) -> bool:
+    def fetch(self, folder: Path, progress: Progress | None = None) -> None:
         for name, digest in self.digests.items():
             if _plain_or_gzip(folder, name) is None:
                 urls = [f"{base}{name}.gz" for base in self.base_urls]
                 download(urls, folder / f"{name}.gz", digest, progress)
-        return True
 
     def _array(self, folder: Path, name: str) -> NDArray[np.uint8]:
+        """Return an array of bytes: two zero bytes, their type, the number of dimensions, these, and the data."""
         path = _plain_or_gzip(folder, name)
         assert path is not None  # find() saw it
-        return parse_idx(read_published(path, self.digests[name]), str(path))
+        content = read_published(path, self.digests[name])
+        start = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=start).reshape(np.frombuffer(content[4:start], ">u4"))
 
 
 def _plain_or_gzip(folder: Path, name: str) -> Path | None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onlinehash.datasets._origin import Content, NpzFile, checked_content
 from onlinehash.exceptions import FileFormatError, needs_extra
 
-_DAMAGED = (OSError, ValueError, TypeError, KeyError, EOFError, NotImplementedError, zlib.error, struct.error)
 _LAYOUTS = (
     (("trainCNN", "trainLabels"), ("testCNN", "testLabels")),
     (("trainCNN", "traininglabels"), ("testCNN", "testlabels")),
@@ -34,7 +30,17 @@ class MatFile(NpzFile):
     def read(self, path: Path) -> Content:
         with path.open("rb") as file:
             is_hdf5 = file.read(128).startswith(b"MATLAB 7.3")
-        arrays = _read_hdf5(path) if is_hdf5 else _read_version_5(path)
+        with needs_extra("h5py", "research"):
+            reader = import_module("h5py" if is_hdf5 else "scipy.io")
+        try:
+            if is_hdf5:
+                with reader.File(path, "r") as file:
+                    # MATLAB stores by column and h5py reads by row, so every array shows up transposed.
+                    arrays = {name: item[()].T for name, item in file.items() if isinstance(item, reader.Dataset)}
+            else:
+                arrays = {name: value for name, value in reader.loadmat(path).items() if not name.startswith("__")}
+        except Exception as error:
+            raise FileFormatError(f"{path} is damaged or not a MATLAB file: {error}") from error
         for layout in _LAYOUTS:
             if all(name in arrays for pair in layout for name in pair):
                 X = np.concatenate([np.asarray(arrays[features], np.float32) for features, _ in layout])
@@ -44,23 +50,3 @@ class MatFile(NpzFile):
             f"{path} holds {', '.join(sorted(arrays)) or 'no arrays'}, not the features and labels of its authors; "
             f"save yours with numpy.savez('{path.stem}.npz', X=features, y=labels)."
         )
-
-
-def _read_version_5(path: Path) -> dict[str, Any]:
-    scipy_io = import_module("scipy.io")
-    try:
-        variables: dict[str, Any] = scipy_io.loadmat(path)
-    except (*_DAMAGED, scipy_io.matlab.MatReadError) as error:
-        raise FileFormatError(f"{path} is damaged or not a MATLAB file: {error}") from error
-    return {name: value for name, value in variables.items() if not name.startswith("__")}
-
-
-def _read_hdf5(path: Path) -> dict[str, Any]:
-    with needs_extra("h5py", "mat"):
-        h5py = import_module("h5py")
-    try:
-        with h5py.File(path, "r") as file:
-            # MATLAB stores by column and h5py reads by row, so every array shows up transposed.
-            return {name: item[()].T for name, item in file.items() if isinstance(item, h5py.Dataset)}
-    except _DAMAGED as error:
-        raise FileFormatError(f"{path} is damaged or not a MATLAB 7.3 file: {error}") from error

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from onlinehash.datasets.files import file_sha256
 from onlinehash.exceptions import FileFormatError
-from onlinehash.types import Progress
 
 _DAMAGED = (OSError, ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
@@ -47,15 +46,6 @@ class Origin(ABC):
     @abstractmethod
     def read(self, path: Path) -> Content:
         """Return the content of the path that was found."""
-
-    @property
-    def mirrors(self) -> Sequence[str]:
-        """Return the public addresses it can be downloaded from."""
-        return ()
-
-    def fetch(self, folder: Path, progress: Progress | None = None) -> bool:
-        """Download the data into the folder; return False if it is not published anywhere."""
-        return False
 
 
 def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:

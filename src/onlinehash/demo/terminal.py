@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from onlinehash._internal.files import whole_file
+from onlinehash._internal.files import write_bytes
 from onlinehash.datasets import Dataset, Split, load_dataset
 from onlinehash.demo import run
-from onlinehash.demo.picture import paint
+from onlinehash.demo.picture import picture
 from onlinehash.demo.run import N_COMPONENTS, Examples, Learned
 from onlinehash.experiments.run import Quality
 
@@ -45,9 +45,9 @@ def show(console: Console, out: Path, *, seed: int, quick: bool) -> None:
     console.print(f"\n[bold]Searching with {_SHOWN} bits[/] (label, right or wrong, Hamming distance)\n")
     _print_examples(console, data, split, examples)
     out.mkdir(parents=True, exist_ok=True)
-    with whole_file(out / "demo.png") as file:
-        paint(file, data, split, results, baseline, examples, shown=_SHOWN)
-    console.print(f"Picture: {out / 'demo.png'}", soft_wrap=True)
+    file = out / "demo.svg"
+    write_bytes(file, picture(data, split, results, baseline, examples, shown=_SHOWN).encode())
+    console.print(f"Picture, for a browser: {file}", soft_wrap=True)
 
 
 def _table(results: list[Learned], split: Split, baseline: Quality) -> Table:

@@ -5,21 +5,30 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
-
-from matplotlib import rc_context
-from matplotlib.backends.backend_pdf import PdfPages
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from onlinehash._internal.files import write_bytes
+from onlinehash.exceptions import needs_extra
 from onlinehash.experiments import tables
 from onlinehash.experiments.report import Chapter, drawings, render
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLUMNS = ("plan", "data", "measure", "method", "bits", "mean", "deviation", "seeds", "printed")
 _LATEX = str.maketrans(
     {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\~{}"}
 )
+
+
+def check_report(path: Path) -> None:
+    """Raise an error if what draws the figures of a report is not installed, before anything is run for it."""
+    if path.suffix.lower() not in {".csv", ".tex"}:
+        with needs_extra("matplotlib", "research"):
+            import_module("matplotlib")
 
 
 def write_report(path: Path, chapters: Sequence[Chapter]) -> None:
@@ -71,6 +80,9 @@ def _latex(chapters: Sequence[Chapter]) -> bytes:
 
 def _pdf(chapters: Sequence[Chapter]) -> bytes:
     """Return one page per table and per figure."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_pdf import PdfPages
+
     file = io.BytesIO()
     with rc_context({"pdf.fonttype": 42}), PdfPages(file, metadata={"CreationDate": None}) as pages:
         for chapter in chapters:
@@ -84,6 +96,8 @@ def _pdf(chapters: Sequence[Chapter]) -> bytes:
 
 def _table_page(title: str, rows: Sequence[Sequence[str]]) -> Figure:
     """Return a page of the size of its table."""
+    from matplotlib.figure import Figure
+
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
     text = "\n".join([*title.splitlines(), "", lines[0], "-" * len(lines[0]), *lines[1:]])

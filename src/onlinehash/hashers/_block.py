@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.kernels import kernel
-from onlinehash._internal.validation import check_positive, check_positive_int
+from onlinehash._internal.validation import check_positive
 from onlinehash.codebooks import ClassTable, make_codebook
-from onlinehash.hashers._base import Arrays, Changeable, Encoder, Features, OnlineHasher, Targets, Weights
+from onlinehash.hashers._base import Changeable, Encoder, Features, OnlineHasher, Targets, Weights
 from onlinehash.hashers._mixins import LinearHasher, WithCodewords
 
 ROWS_PER_BLOCK = 32  # best of 16 to 64: as fast as 16 from 1024 features on, a fifth faster at 128
@@ -32,8 +32,7 @@ ROWS_PER_BLOCK = 32  # best of 16 to 64: as fast as 16 from 1024 features on, a 
 class CodewordHasher(WithCodewords, LinearHasher):
     """Base class of methods that learn towards codewords by rank-one steps.
 
-    A method implements :meth:`_replay`, which computes the gradients of a block from its projections. Rows that do not
-    fill a batch wait in the block; there are none with ``batch_size=1``.
+    A method implements :meth:`_replay`, which computes the gradients of a block from its projections.
     """
 
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
@@ -45,7 +44,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
     fit_bias: bool = False
 
     def _start(self, n_features: int) -> None:
-        check_positive_int("batch_size", self.batch_size)
         self._classes = ClassTable(make_codebook(self.codebook, self.n_bits, self.seed_))
         self._make_room(n_features)
 
@@ -58,7 +56,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
         self._weights[:n_inputs] = self._starting_weights(n_inputs)
         self._rows = np.ones((capacity, n_columns), self._dtype)
         self._targets = np.zeros((capacity, self.n_bits), self._dtype)
-        self._n_waiting = 0
         self._projections = np.zeros((capacity, self.n_bits), self._dtype)
         self._gram = np.zeros((capacity, capacity), self._dtype)
 
@@ -70,20 +67,11 @@ class CodewordHasher(WithCodewords, LinearHasher):
         assert targets is not None
         signs = self._classes.targets(targets)
         capacity = len(self._targets)
-        start = 0
-        while start < len(X):
-            stop = min(len(X), start + capacity - self._n_waiting)
-            first, last = self._n_waiting, self._n_waiting + stop - start
-            self._write_inputs(X[start:stop], self._rows[first:last])
-            self._targets[first:last] = signs[start:stop]
-            self._n_waiting = last % self.batch_size
-            if last > self._n_waiting:
-                self._step(last - self._n_waiting)
-            if self._n_waiting:
-                waiting = slice(last - self._n_waiting, last)
-                self._rows[: self._n_waiting] = self._rows[waiting]
-                self._targets[: self._n_waiting] = self._targets[waiting]
-            start = stop
+        for start in range(0, len(X), capacity):
+            rows = X[start : start + capacity]
+            self._write_inputs(rows, self._rows[: len(rows)])
+            self._targets[: len(rows)] = signs[start : start + capacity]
+            self._step(len(rows))
 
     def _write_inputs(self, X: Features, out: Features) -> None:
         """Write the inputs of the projection, from the next rows of the stream, to the first columns of ``out``."""
@@ -99,13 +87,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
         self._replay(gradients, gram, self._targets, batch_size)
         subtract_products(columns, self._rows, len(self._weights), gradients)
         return gradients
-
-    def _is_waiting(self) -> bool:
-        return self._n_waiting > 0
-
-    def _finish(self) -> None:
-        if self._n_waiting:
-            self._step(self._n_waiting)
 
     def _encoder(self) -> Encoder:
         n_inputs = len(self._weights) - bool(self.fit_bias)
@@ -123,17 +104,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
         """Intercept per bit; zeros without ``fit_bias``."""
         self._demand_learned()
         return np.asarray(self._weights[len(self._weights) - bool(self.fit_bias) :].sum(axis=0))
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        rows, targets = (block[: self._n_waiting] for block in (self._rows, self._targets))
-        return state, arrays | {"waiting_rows": rows, "waiting_targets": targets}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._n_waiting = len(arrays["waiting_rows"])
-        self._rows[: self._n_waiting] = arrays["waiting_rows"]
-        self._targets[: self._n_waiting] = arrays["waiting_targets"]
 
 
 @kernel(fastmath={"contract"}, inner=True)

@@ -50,10 +50,9 @@ class PrincipalHasher(BatchHasher):
     """Base class of unsupervised methods that hash along rotated principal directions."""
 
     supervised: ClassVar[bool] = False
-    _saved = (*BatchHasher._saved, "_moments.mean", "_moments.n_seen")
+    _saved: ClassVar[tuple[str, ...]] = ("_moments.mean", "_moments.n_seen")
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         if self.n_bits > n_features:
             raise InvalidInputError(
                 f"n_bits={self.n_bits} is more than n_features={n_features}; {type(self).__name__} takes one principal "

@@ -21,7 +21,6 @@ from onlinehash._internal.validation import (
     check_codes,
     check_non_negative_int,
     check_query_values,
-    check_same_width,
     check_targets,
 )
 from onlinehash.codes import kernels
@@ -149,8 +148,8 @@ class Ranking(TiedRanking):
         ties: str = "expected",
     ) -> None:
         self.ties = check_choice("ties", ties, ("expected", "stable"))
-        queries, codes = check_codes(query_codes), check_codes(database_codes)
-        check_same_width(queries, codes)
+        queries = check_codes(query_codes)
+        codes = check_codes(database_codes, 8 * queries.shape[1])
         self._relevance = Relevance(query_labels, len(queries), database_labels, len(codes))
         self._queries, self._words = as_words(queries), as_words(codes)
         self._buffer = np.empty(kernels.TILE, np.uint16 if codes.shape[1] < 1 << 13 else np.uint32)
