@@ -23,7 +23,7 @@ export default class DecideView {
       html("label", { for: "decide-file", class: "button" }, this.fileName = html("span")), this.file);
     this.slider = html("input", { type: "range", id: "max-error", min: "0", max: String(ERRORS.length - 1), step: "1" });
     this.says = html("p", { class: "sentence", role: "status" });
-    this.curve = svg("svg", { role: "img", class: "curve" });
+    this.curve = svg("svg", { role: "img", class: "curve", "aria-label": "Risk and coverage" });
     this.place = html("div", { class: "chart" }, this.curve);
     this.lead = html("p", { class: "lead" });
     this.answer = html("section", { class: "card", "aria-label": "Decisions", hidden: true });
