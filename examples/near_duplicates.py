@@ -108,18 +108,14 @@ plt.show()
 #
 # ## Two searches
 #
-# A query, and the first six found: a learned product above, a new one below. Photos of other products are crossed
-# out.
+# A query, and the first six found: a learned product above, a new one below.
 
 # %%
-figure, axes = plt.subplots(2, 7, figsize=(8, 2.6), layout="constrained")
+figure, axes = plt.subplots(2, 7, figsize=(8, 2.5), layout="constrained")
 for line, query in zip(axes, (np.flatnonzero(~new)[60], np.flatnonzero(new)[4]), strict=True):
     shown = [asked_photos[query], *(photos[row] for row in found["HROH, 16 bits, learned"][query, :6])]
-    same = [True, *(ids[found["HROH, 16 bits, learned"][query, :6]] == asked[query])]
-    for ax, photo, right in zip(line, shown, same, strict=True):
+    for ax, photo in zip(line, shown, strict=True):
         ax.imshow(np.clip(photo, 0, 1))
         ax.set_axis_off()
-        if not right:
-            ax.plot([0, PHOTO - 1], [0, PHOTO - 1], color="#d32f2f")
     line[0].set_title("query", fontsize=9)
 plt.show()

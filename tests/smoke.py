@@ -47,4 +47,6 @@ with TemporaryDirectory() as folder:
             run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
             assert "pip install '.[" in run.stderr, run.stderr
 
+if sys.platform == "win32":
+    sys.stdout.write("Not on Windows: Milvus Lite, keys of the service read again on SIGHUP, uvloop.\n")
 sys.stdout.write(f"onlinehash {oh.__version__} works on Python {sys.version.split()[0]}.\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import OnlineHasher, load_hasher
+from onlinehash import Collection, OnlineHasher, load_hasher
 from onlinehash.cli._arrays import codes_of, read_rows
 from onlinehash.metrics import Ranking
 from onlinehash.tables import Columns
@@ -45,6 +45,15 @@ def test_a_saved_encoder_encodes_like_its_hasher(run, model):
     run(f"encode {model} Q.npy --out a.npy")
     run("encode encoder.oh Q.npy --out b.npy")
     assert Path("a.npy").read_bytes() == Path("b.npy").read_bytes()
+
+
+def test_a_collection_encodes_like_its_encoder(run, folder):
+    run("collection create items.oh --method hcoh")
+    assert "items.oh has no encoder yet" in run("encode items.oh Q.npy --out c.npy", 1).stderr
+    run("ingest X.npy --into items.oh --labels y.npy --first-id 0")
+    run("encode items.oh Q.npy --out c.npy")
+    with Collection.open("items.oh", readonly=True) as items:
+        np.testing.assert_array_equal(np.load("c.npy"), items.encoder.encode(np.load("Q.npy")))
 
 
 def test_an_interrupted_command_leaves_the_old_file_and_no_other(run, model, monkeypatch):

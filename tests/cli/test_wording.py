@@ -104,13 +104,8 @@ def test_a_bug_is_one_line_and_says_so(run, monkeypatch):
 
 def test_a_file_of_another_kind_is_named_with_the_command_that_takes_it(run, model):
     run("collection create items.oh")
-    collection = "items.oh is a collection; use: onlinehash collection search items.oh ..."
-    for line in (
-        "encode items.oh X.npy --out c.npy",
-        "learn X.npy y.npy --resume items.oh --out b.oh",
-        "evaluate --model items.oh --queries Q.npy --database D.npy",
-    ):
-        assert collection in run(line, 1).stderr
+    error = run("learn X.npy y.npy --resume items.oh --out b.oh", 1).stderr
+    assert "items.oh is a collection; use: onlinehash collection search items.oh ..." in error
     hasher = "model.oh is a hasher; use: onlinehash encode model.oh ..."
     for line in (
         "collection stats model.oh",

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from onlinehash.datasets import _entry, load_dataset
-from onlinehash.datasets._idx import IdxFiles
+from onlinehash.datasets._origin import IdxFiles
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 
 Publish = Callable[..., None]

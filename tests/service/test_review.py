@@ -204,4 +204,10 @@ def test_rows_are_decided_with_the_error_of_the_slider(page, digits, path, tmp_p
         expect(says).to_contain_text("At most 0.1 % wrong: 0 %")
         expect(answer).to_contain_text("0 of 250 rows get a label")
         assert "error=0.001" in page.url
+        page.locator("#decide-text").fill("7")
+        page.keyboard.press("Enter")
+        expect(answer).to_contain_text("item 7")
+        near = answer.locator(".near a")
+        expect(near).to_have_count(3)
+        assert not any(link.get_attribute("href").endswith("/7") for link in near.all())  # not itself
         page.close()  # before the server ends

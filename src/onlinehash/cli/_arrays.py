@@ -16,7 +16,7 @@ from onlinehash.cli._files import check_input
 from onlinehash.cli._screen import note, progress_bar
 from onlinehash.codes import code_width
 from onlinehash.encoders import Encoder
-from onlinehash.exceptions import FileFormatError, InvalidCodesError, located
+from onlinehash.exceptions import FileFormatError, InvalidCodesError, NotLearnedError, located
 from onlinehash.tables import Chunk, Columns
 from onlinehash.tables.columns import concatenate
 from onlinehash.types import Codes
@@ -56,13 +56,20 @@ def read_rows(path: Path, columns: Columns) -> Chunk:
 
 
 def read_encoder(path: Path) -> Encoder:
-    """Read an encoder, or that of a saved hasher."""
-    check_input(path, "encoder", "hasher")
-    if kind_of(path) == "encoder":
-        return Encoder.load(path)
-    from onlinehash.hashers import load_encoder
+    """Read an encoder, or that of a saved hasher or a collection."""
+    check_input(path, "encoder", "hasher", "collection")
+    if kind_of(path) == "collection":
+        from onlinehash.collection import Collection
 
-    return load_encoder(path)
+        with Collection.open(path, readonly=True) as collection:
+            if collection.encoder is None:
+                raise NotLearnedError(f"{path} has no encoder yet; add items with labels first.")
+            return collection.encoder
+    if kind_of(path) == "hasher":
+        from onlinehash.hashers import load_encoder
+
+        return load_encoder(path)
+    return Encoder.load(path)
 
 
 def codes_of(rows: Chunk, encoder: Encoder | None, path: Path) -> Codes:

@@ -121,6 +121,7 @@ Asymmetric = Annotated[
 Label = Annotated[
     list[str] | None, typer.Option("--label", metavar="LABEL", help="Only items with this label; repeatable.")
 ]
+MODEL = "A saved hasher or encoder, or the file of a collection."
 LABELS = "Column of the labels, by default labels or label, y in a .npz; for .npy, the file of the labels."
 
 

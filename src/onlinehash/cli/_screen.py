@@ -67,12 +67,7 @@ def number(value: float) -> str:
 
 def print_json(value: Any) -> None:
     """Print JSON on one line, with escapes only for what standard output cannot encode."""
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    typer.echo(text)
+    typer.echo(json.dumps(value, ensure_ascii=not (sys.stdout.encoding or "utf-8").lower().startswith("utf")))
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -26,7 +26,7 @@ _FILE = "Vectors with --model, else packed codes: .npy, .npz, .csv, .jsonl or .p
 
 
 def evaluate(
-    model: Annotated[Path | None, typer.Option(help="A saved hasher or encoder.")] = None,
+    model: Annotated[Path | None, typer.Option(help=options.MODEL)] = None,
     *,
     queries: Annotated[Path, typer.Option(help=_FILE)],
     query_labels: Annotated[str | None, typer.Option(metavar="COLUMN|FILE", help=options.LABELS)] = None,

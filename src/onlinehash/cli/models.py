@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from onlinehash._internal.files import kind_of, whole_file
+from onlinehash._internal.files import whole_file
 from onlinehash.cli import _options as options
 from onlinehash.cli._files import check_input, check_output
 from onlinehash.cli._screen import note, warn
-from onlinehash.exceptions import InvalidLabelsError, NotLearnedError, counted, located
+from onlinehash.exceptions import InvalidLabelsError, counted, located
 
 if TYPE_CHECKING:
     from onlinehash.hashers import OnlineHasher
@@ -87,7 +87,7 @@ def _learn_file(hasher: OnlineHasher, source: Path, columns: Columns) -> int:
 
 
 def encode(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=options.MODEL)],
     source: Annotated[Path, typer.Argument(metavar="VECTORS", help=_VECTORS)],
     *,
     out: Annotated[Path, typer.Option(help="File for the codes: .npy, .npz or .csv.")],
@@ -122,7 +122,7 @@ def encode(
 
 
 def onnx(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder, or a collection.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=options.MODEL)],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write: .onnx.")],
     double: Annotated[bool, typer.Option("--double", help="Compute in double precision.")] = False,
 ) -> None:
@@ -134,15 +134,6 @@ def onnx(
     from onlinehash.cli._arrays import read_encoder
 
     check_output(out, ".onnx")
-    check_input(model, "collection", "hasher", "encoder")
-    if kind_of(model) == "collection":
-        from onlinehash.collection import Collection
-
-        with Collection.open(model, readonly=True) as collection:
-            encoder = collection.encoder
-        if encoder is None:
-            raise NotLearnedError(f"{model} has no encoder yet; add items with labels first.")
-    else:
-        encoder = read_encoder(model)
+    encoder = read_encoder(model)
     encoder.to_onnx(out, double=double)
     note(f"Wrote {out}: {encoder.n_features} features to {encoder.n_bits} bits, {out.stat().st_size} bytes.")

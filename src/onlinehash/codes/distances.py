@@ -68,11 +68,12 @@ def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float3
         yield rows, tables_of(queries[rows])
 
 
-def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
-    """Return :func:`asymmetric_distances` of validated input."""
-    out = np.empty((len(queries), len(codes)), np.float32)
+def table_distances(queries: QueryValues, codes: ArrayLike) -> NDArray[np.float32]:
+    """Return :func:`asymmetric_distances` of checked queries."""
+    packed = np.ascontiguousarray(check_codes(codes, queries.shape[1]))
+    out = np.empty((len(queries), len(packed)), np.float32)
     for rows, tables in byte_tables(queries):
-        kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
+        kernels.pairwise_distances(tables, packed, out[rows])
     return out
 
 
@@ -98,5 +99,4 @@ def asymmetric_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[np.flo
     >>> asymmetric_distances([[1.0, -0.5, 0.0]], np.array([[0b001], [0b010]], np.uint8))
     array([[0.75, 2.25]], dtype=float32)
     """
-    values = check_query_values(queries)
-    return table_distances(values, check_codes(codes, values.shape[1]))
+    return table_distances(check_query_values(queries), codes)

@@ -200,7 +200,7 @@ class Generation:
         """Return codes, or real values for an asymmetric search, where the engine wants them; scores on the host."""
         codes: Any
         scores: Any
-        rows, encoder = vectors if self.to_device is None else self.to_device(vectors), self.encoder
+        rows, encoder = vectors if self.to_device is None else self.to_device(vectors), self.encoder.for_queries
         if scored and not asymmetric:
             codes, scores = encoder.encode_and_score(rows)
         else:

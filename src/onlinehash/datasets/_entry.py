@@ -11,9 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from onlinehash.datasets._idx import IdxFiles
-from onlinehash.datasets._mat import MatFile
-from onlinehash.datasets._origin import NpzFile, Origin, PackageFiles, ScikitLearnDigits
+from onlinehash.datasets._origin import IdxFiles, MatFile, NpzFile, Origin, PackageFiles, ScikitLearnDigits
 from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.exceptions import DataNotFoundError
@@ -62,11 +60,11 @@ class Entry:
     """
 
     name: str
-    facts: dict[str, Any]
     sizes: ProtocolSizes
     origins: tuple[Origin, ...]
     obtain: str
-    class_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...]
+    facts: dict[str, Any]
 
     def load(self, data_dir: str | os.PathLike[str] | None, download: bool, progress: Progress | None) -> Dataset:
         """Read the data set from the first origin that is on this machine, after a download if necessary."""
@@ -132,17 +130,9 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """Return the data sets of ``catalogue.toml``, by name."""
     catalogue = tomllib.loads((files("onlinehash.datasets") / "catalogue.toml").read_text("utf-8"))
-    return {name: _entry(name, **facts) for name, facts in catalogue.items()}
-
-
-def _entry(
-    name: str,
-    *,
-    origins: list[dict[str, Any]],
-    sizes: dict[str, Any],
-    obtain: str,
-    class_names: Sequence[str] = (),
-    **facts: Any,
-) -> Entry:
-    made = tuple(_KINDS[origin.pop("kind")](**origin) for origin in origins)
-    return Entry(name, facts, ProtocolSizes(**sizes), made, obtain, tuple(class_names))
+    found = {}
+    for name, facts in catalogue.items():
+        origins = tuple(_KINDS[origin.pop("kind")](**origin) for origin in facts.pop("origins"))
+        sizes, class_names = ProtocolSizes(**facts.pop("sizes")), tuple(facts.pop("class_names", ()))
+        found[name] = Entry(name, sizes, origins, facts.pop("obtain"), class_names, facts)
+    return found

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from onlinehash._internal.files import write_bytes
-from onlinehash.datasets import Dataset, Split
+from onlinehash.datasets import Dataset, Split, load_dataset
 from onlinehash.demo import run
 from onlinehash.demo.picture import picture
 from onlinehash.demo.run import N_COMPONENTS, Examples, Learned
@@ -21,10 +21,11 @@ _FOUND = 5  # items per search
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
-def show(
-    console: Console, data: Dataset, split: Split, baseline: Quality, out: Path, *, seed: int, quick: bool
-) -> None:
+def show(console: Console, out: Path, *, seed: int, quick: bool) -> None:
     """Learn, print the table and some searches, and write the figure to a folder."""
+    data = load_dataset("digits")
+    split = data.split(seed=seed)
+    baseline = run.rank_by_features(split)
     console.print(
         f"[bold]HROH and HCOH on {data.name}[/]: {data.description}\n"
         f"{len(split.stream.X)} labelled instances arrive one by one; then {len(split.queries.X)} unseen queries "

@@ -13,7 +13,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_codes
 from onlinehash.codes import code_width, pack_bits, pack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
+from onlinehash.experiments.references import ReferenceEncoder
 from onlinehash.types import Codes, Features, Labels
 
 
@@ -130,38 +131,28 @@ class _OwnHasher:
         _called(f"{self._name}.partial_fit", self._hasher.partial_fit, X, y)
         return self
 
-    def snapshot(self) -> _Checked:
+    def snapshot(self) -> ReferenceEncoder:
         frozen = _called(f"{self._name}.snapshot", self._hasher.snapshot)
         if not callable(getattr(frozen, "encode", None)):
             raise InvalidInputError(f"The snapshot of {self._name} has no encode; it needs encode(X).")
-        return _Checked(f"The snapshot of {self._name}", frozen.encode, self._n_bits)
+        return ReferenceEncoder(partial(_codes, f"The snapshot of {self._name}", frozen.encode, self._n_bits))
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """Convert the output of a user's function to packed codes, and check it."""
-
-    owner: str
-    output: Callable[[Any], Any]
-    n_bits: int
-
-    def encode(self, X: Features) -> Codes:
-        """Return packed codes."""
-        values = _called(self.owner, lambda: np.asarray(self.output(X)))
-        packed = values.dtype == np.uint8
-        wanted = (len(X), code_width(self.n_bits) if packed else self.n_bits)
-        if values.shape != wanted:
-            what = "packed codes of 8 bits per byte (uint8)" if packed else "one value per bit"
-            raise InvalidCodesError(
-                f"{self.owner} returns an array of shape {values.shape}; {self.n_bits} bits of {len(X)} rows are "
-                f"{wanted}, {what}. Make it that wide, or ask for another number of bits."
-            )
-        if packed:
-            return check_codes(values, self.n_bits)
-        if values.dtype.kind == "b":
-            return pack_bits(values)
-        if values.dtype.kind not in "if" or not np.isfinite(values).all():
-            raise InvalidCodesError(
-                f"{self.owner} returns {values.dtype} with values that have no sign; return numbers."
-            )
-        return pack_signs(values)
+def _codes(owner: str, encode: Callable[[Any], Any], n_bits: int, X: Features) -> Codes:
+    """Return the output of a user's function as packed codes."""
+    values = _called(owner, lambda: np.asarray(encode(X)))
+    packed = values.dtype == np.uint8
+    wanted = (len(X), code_width(n_bits) if packed else n_bits)
+    if values.shape != wanted:
+        what = "packed codes of 8 bits per byte (uint8)" if packed else "one value per bit"
+        raise InvalidCodesError(
+            f"{owner} returns an array of shape {values.shape}; {n_bits} bits of {len(X)} rows are {wanted}, {what}. "
+            "Make it that wide, or ask for another number of bits."
+        )
+    if packed:
+        return check_codes(values, n_bits)
+    if values.dtype.kind == "b":
+        return pack_bits(values)
+    if values.dtype.kind not in "if" or not np.isfinite(values).all():
+        raise InvalidCodesError(f"{owner} returns {values.dtype} with values that have no sign; return numbers.")
+    return pack_signs(values)

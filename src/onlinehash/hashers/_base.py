@@ -35,7 +35,7 @@ from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, Inval
 from onlinehash.features import StreamFeatures, make_features
 from onlinehash.hashers._estimator import Estimator
 from onlinehash.hashers._saving import HeadPart, Weights, join_head, pack_hasher, read_hasher, unpack_hasher
-from onlinehash.types import Codes, Features, Labels, LabelSets, Signs, Targets
+from onlinehash.types import Features, Labels, LabelSets, Signs, Targets
 
 # What a method is written with.
 __all__ = ["Arrays", "Changeable", "Encoder", "Features", "LabelSets"]
@@ -478,7 +478,7 @@ class OnlineHasher(Estimator, ABC):
         "codes": packed, uint8 of shape (n_samples, ceil(n_bits / 8)), as indexes and metrics take them. "bits": 0 and
         1, uint8 of shape (n_samples, n_bits), for estimators that compare features. "signs": -1 and +1, int8.
         """
-        rows: NDArray[Any] = self._packed(X)
+        rows: NDArray[Any] = self.snapshot().encode(X)
         if self.output != "codes":
             rows = (unpack_bits if self.output == "bits" else unpack_signs)(rows, self.n_bits)
         return self._in_container(rows, X)
@@ -486,10 +486,6 @@ class OnlineHasher(Estimator, ABC):
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
         return self.snapshot().project(X)
-
-    def _packed(self, X: ArrayLike) -> Codes:
-        """Return packed codes."""
-        return self.snapshot().encode(X)
 
     # ------------------------------------------------------------------ saving
 

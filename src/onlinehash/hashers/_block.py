@@ -36,8 +36,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
     """
 
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
-    rows_per_block: ClassVar[int] = ROWS_PER_BLOCK
-    _uses_lengths: ClassVar[bool] = False  # the squared lengths of rows, the diagonal of their Gram matrix
     _saved: ClassVar[tuple[str, ...]] = ("_weights",)
     learning_rate: float
     batch_size: int = 1
@@ -50,7 +48,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
     def _make_room(self, n_inputs: int) -> None:
         """Allocate the weights and the block for rows of ``n_inputs``."""
         n_columns = n_inputs + bool(self.fit_bias)
-        capacity = max(self.batch_size, self.rows_per_block - self.rows_per_block % self.batch_size)
+        capacity = max(self.batch_size, ROWS_PER_BLOCK - ROWS_PER_BLOCK % self.batch_size)
         # Differs from Alg. 1 of HCOH: the bias starts at zero, not at a Gaussian that would drown unit rows.
         self._weights = np.zeros((self.n_bits, n_columns), self._dtype).T
         self._weights[:n_inputs] = self._starting_weights(n_inputs)
@@ -82,7 +80,7 @@ class CodewordHasher(WithCodewords, LinearHasher):
         batch_size = min(self.batch_size, n_rows)
         columns, gradients, gram = self._weights.T, self._projections[:n_rows], self._gram
         products(self._rows, columns, n_rows, self.n_bits, len(self._weights), False, gradients)
-        if n_rows > batch_size or self._uses_lengths:  # rows of one batch do not affect each other
+        if n_rows > batch_size or batch_size == 1:  # rows of one batch do not affect each other, but by their length
             products(self._rows, self._rows, n_rows, n_rows, len(self._weights), True, gram)
         self._replay(gradients, gram, self._targets, batch_size)
         subtract_products(columns, self._rows, len(self._weights), gradients)

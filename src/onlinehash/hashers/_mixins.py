@@ -136,7 +136,7 @@ class WithCodewords(OnlineHasher):
         Tied classes share the credit. Labels never learned count as wrong. For the quality of retrieval, see
         :func:`onlinehash.metrics.mean_average_precision`.
         """
-        codes, words = self._packed(X), self.codewords_
+        codes, words = self.snapshot().encode(X), self.codewords_
         codes, y = (to_host(each) if is_on_device(each) else each for each in (codes, y))
         labels = check_labels(y, len(codes))
         if words.shape[1] < self.n_bits:
@@ -172,12 +172,8 @@ class WithAnchors(OnlineHasher):
 
 
 def mean_squared_distance(rows: Features) -> float:
-    """Return the mean of |x - a|^2 over all pairs of different rows."""
-    n = len(rows)
-    if n < 2:
-        return 1.0
-    distances = squared_distances(rows.astype(np.float64), rows.astype(np.float64))
-    return float((distances.sum() - np.trace(distances)) / (n * (n - 1))) or 1.0
+    """Return the mean of |x - a|^2 over all pairs of different rows: twice the sum of the variances."""
+    return float(2 * rows.var(axis=0, ddof=1, dtype=np.float64).sum()) or 1.0 if len(rows) > 1 else 1.0
 
 
 def median_squared_distance(rows: Features) -> float:

@@ -67,7 +67,6 @@ class HMOH(WithAnchors, CodewordHasher):
 
     name: ClassVar[str] = "hmoh"
     _saved = ("_weights", "_sum", "_mistakes")
-    rows_per_block: ClassVar[int] = 40  # larger than for HCOH, because every block adds all weights to their sum
 
     learning_rate: float = 0.1
     batch_size: int = 1

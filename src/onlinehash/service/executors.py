@@ -33,17 +33,13 @@ class Executor:
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=f"onlinehash {name}")
         self._closed = False
 
-    def check(self) -> None:
-        """Refuse a request if the queue is full."""
+    async def run(self, work: Callable[[], T], call: Call | None = None) -> T:
+        """Return the result of work in a thread; with a call, give it up when its time is up, or its client leaves."""
         if self.n_waiting >= self.max_requests:
             rule = f"{self.n_waiting} requests for {self.name} wait already, the limit of this service; wait a moment "
             raise Problem(429, "busy", f"{rule}and try again, or send fewer at a time.", headers=LATER)
         if self._closed:
             raise stopping()
-
-    async def run(self, work: Callable[[], T], call: Call | None = None) -> T:
-        """Return the result of work in a thread; with a call, give it up when its time is up, or its client leaves."""
-        self.check()
         job = self._pool.submit(work)
         future, left = asyncio.wrap_future(job), None
         self.n_waiting += 1

@@ -106,7 +106,6 @@ class Service:
             if media not in operation.bodies:
                 rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.bodies)}."
                 raise Problem(415, "media-type", rule, field="Content-Type", value=media)
-            executor.check()
             body = await self._read_body(call)
         given: dict[str, Any] = dict(params)
         if operation.is_short is not None and len(body) <= MAX_SHORT_BODY:
