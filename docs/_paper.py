@@ -119,7 +119,7 @@ def _curves(title: str, name: str) -> Iterator[list[str]]:
     if (EXPERIMENTS / f"{name}_figures.toml").is_file():
         plan, results = results_of(f"{name}_figures")
         area = areas(results)
-        both = list(area["HCOH"])
+        both = [n for n in area["HCOH"] if n in area["MIHash"]]
         rivals = {
             n: max((cells[n], method) for method, cells in area.items() if n in cells and method != "HCOH")
             for n in both
