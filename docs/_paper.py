@@ -131,7 +131,8 @@ def _curves(title: str, name: str) -> Iterator[list[str]]:
         )
         verdict = f"same order at {_listed(n for n in both if n not in turned)} bits" if len(turned) < len(both) else ""
         verdict += f"{'; ' if verdict and turned else ''}{f'**reversed** at {_listed(turned)}' if turned else ''}"
-        reason = f"HCOH and the best of {len(area) - 1} others; 50 checkpoints, as the paper's; one seed."
+        rival = f"the best of {len(area) - 1} others" if len(area) > 2 else "MIHash"
+        reason = f"HCOH and {rival}; 50 checkpoints, as the paper's; one seed."
         yield [f"{title}, AUC", _link(plan), f"{values} (drawn, not printed)", verdict, reason]
     plan, results = results_of(f"{name}_curves")
     both_seeds = {run["config"]["seed"] for run in results if run["config"]["method"] == "MIHash"}
