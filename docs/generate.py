@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _case
+import _examples
 import _hroh
 import _open_world
 import _paper
@@ -263,6 +264,8 @@ def main() -> None:
         path.write_text(make())
     for path, make in FIGURES.items():
         path.write_text(make().replace("currentColor", GREY))
+    for name in _examples.EXAMPLES:  # machines round differently: the tests compare with a tolerance
+        _examples.write(name)
 
 
 if __name__ == "__main__":

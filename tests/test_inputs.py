@@ -1,5 +1,6 @@
 """What is accepted as vectors, labels and ids: the tables of docs/inputs.md, row by row."""
 
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
@@ -307,7 +308,7 @@ def test_other_labels_are_refused_everywhere(tmp_path, y, message):
     with pytest.raises(InvalidLabelsError, match=message):
         mean_average_precision(codes, y, codes, [1, 2, 3])
     with Collection.open(tmp_path / "a.oh", hasher) as collection:
-        with pytest.raises(InvalidLabelsError, match=message):
+        with pytest.raises(InvalidLabelsError, match=re.sub(r"\by\b", "labels", message)):
             collection.upsert([1, 2, 3], X, y)
         assert len(collection) == 0
 
@@ -684,7 +685,7 @@ def test_what_is_no_table_of_numbers_is_refused_with_its_row(tmp_path, given, me
     with pytest.raises(InvalidFeaturesError, match=message):
         LSH(8, random_state=0).fit(given)
     with Collection.open(tmp_path / "a.oh", HCOH(8, random_state=0)) as collection:
-        with pytest.raises(InvalidFeaturesError, match=message):
+        with pytest.raises(InvalidFeaturesError, match=re.sub(r"\bX\b", "vectors", message)):
             collection.upsert([1, 2], given, ["a", "b"])
         assert len(collection) == 0
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 from tests.servers import wait_until
+from tests.service.running import new_context
 
 from onlinehash import HROH, Collection, load_dataset
 from onlinehash.demo.digits import data_url
 from onlinehash.service import serve_in_thread
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=60_000)
 
 N_ITEMS, N_FLIPPED = 1200, 100
 
@@ -29,7 +29,7 @@ def digits():
 @pytest.fixture
 def page(browser):
     """A page; at the end, nothing may stand in the browser's console."""
-    context, said = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), []
+    context, said = new_context(browser, viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), []
     page = context.new_page()
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: said.append(str(error)))

@@ -304,8 +304,8 @@ def check_features(
         raise InvalidFeaturesError(f"X has dtype {rows.dtype}; pass numbers, such as X.astype(np.float32).")
     if n_features is not None and rows.shape[1] != n_features:
         raise InvalidFeaturesError(
-            f"X has {rows.shape[1]} features, but {owner} is expecting {n_features} features as input, "
-            "the width it learned from. Use features of that width, or a new object."
+            f"X has {rows.shape[1]} features, but {owner} is expecting {n_features} features as input, as in the rows "
+            "it learned from."
         )
     checked: Features = rows
     return checked

@@ -31,7 +31,9 @@ _DATA = (
 _LABELS = "Column of the labels in your file; for .npy, the file of the labels."
 _QUERIES = "Number of queries, drawn from all rows, whatever their class."
 _KEEP = "Keep results in this file, and reuse those that are not stale."
-_REPORT = "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures too."
+_REPORT = (
+    "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures, and need the extra research."
+)
 _MEASURES = {"mean_average_precision": "mAP", "precision": "precision", "recall": "recall"}
 _PHASES = ("learning", "encoding")
 
@@ -46,11 +48,10 @@ def demo(
     with console.status("Loading ..."):
         from onlinehash.datasets import load_dataset
         from onlinehash.demo import terminal
-        from onlinehash.demo.run import rank_by_features, warm_up
+        from onlinehash.demo.run import rank_by_features
 
         data = load_dataset("digits")
         split = data.split(seed=seed)
-        warm_up(split)
         baseline = rank_by_features(split)
     terminal.show(console, data, split, baseline, out, seed=seed, quick=quick)
 
@@ -90,7 +91,7 @@ def reproduce(
     onlinehash that measured other values. Stale runs stay in the tables until they are repeated with --stale.
     """
     from onlinehash import experiments
-    from onlinehash.experiments.export import FORMATS, chapter_tables
+    from onlinehash.experiments.export import FORMATS, chapter_tables, check_report
     from onlinehash.experiments.report import QUICK_PLAN, read_chapter
     from onlinehash.experiments.results import is_stale
     from onlinehash.experiments.tables import markdown
@@ -105,6 +106,7 @@ def reproduce(
         sources = [(QUICK_PLAN, folder, "onlinehash reproduce --quick")]
     if report is not None:
         check_output(report, *FORMATS)
+        check_report(report)
     chapters = []
     for path, folder, command in sources:
         if not path.is_file():
@@ -177,7 +179,7 @@ def compare(
     --queries they are drawn from all rows: for files in which some classes are rare.
     """
     from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
-    from onlinehash.experiments.export import FORMATS
+    from onlinehash.experiments.export import FORMATS, check_report
     from onlinehash.experiments.own_data import find_dataset, is_file_name
     from onlinehash.experiments.plan import SHARED
     from onlinehash.experiments.report import Chapter
@@ -202,6 +204,7 @@ def compare(
         check_output(results, ".jsonl")
     if report is not None:
         check_output(report, *FORMATS)
+        check_report(report)
     plan = parse_plan("compare", content)
     if is_file_name(dataset):
         note(_split_in_words(find_dataset(dataset, labels, queries)))

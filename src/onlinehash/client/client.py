@@ -235,7 +235,7 @@ class Client:
         rows = None if vectors is None else _rows(vectors)[0]
         if rows is not None and len(rows) != n_rows:
             found = f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}"
-            raise InvalidFeaturesError(f"{found}; pass one row per id.")
+            raise InvalidFeaturesError(f"{found}; pass one vector or document per id.")
         if columns.get("labels") is not None:
             given["labels"] = [labels_of(text) for text in label_texts(columns["labels"], n_rows, single, None)]
         if columns.get("payload") is not None:

@@ -204,7 +204,7 @@ class MatFile(NpzFile):
     def read(self, path: Path) -> Content:
         with path.open("rb") as file:
             is_hdf5 = file.read(128).startswith(b"MATLAB 7.3")
-        with needs_extra("h5py", "mat"):
+        with needs_extra("h5py", "research"):
             reader = import_module("h5py" if is_hdf5 else "scipy.io")
         try:
             if is_hdf5:

@@ -83,7 +83,8 @@ def load_module(module_name: str) -> ModuleType:
 
 def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> None:
     """Raise if a class does not take one of these settings."""
-    accepted, takes_any = _parameters(own)
+    accepted = inspect.signature(own).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     for setting in settings:
         if setting not in accepted and not takes_any:
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
@@ -97,12 +98,9 @@ def class_digest(name: str) -> str:
 def make_custom(name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str) -> Learner:
     """Return a learner made of a user's class; bits, seed and preprocessing are passed if the class takes them."""
     own = load_class(name)
-    accepted, takes_any = _parameters(own)
     offered: dict[str, Any] = {"n_bits": n_bits, "random_state": seed, "preprocess": preprocess}
+    accepted = inspect.signature(own).parameters
     params = {key: value for key, value in offered.items() if key in accepted} | dict(settings)
-    missing = [key for key, needed in accepted.items() if needed and key not in params]
-    if missing and not takes_any:
-        raise InvalidInputError(f"{name} needs {', '.join(missing)}; set them with {missing[0]}=...")
     return _OwnHasher(name, _called(name, own, **params), n_bits)
 
 
@@ -120,16 +118,6 @@ def _said(error: BaseException) -> str:
     here = [frame for frame in frames if Path(frame.filename).is_relative_to(Path.cwd())]
     place = f" ({Path(here[-1].filename).name}, line {here[-1].lineno})" if here else ""
     return f"{type(error).__name__}: {str(error).rstrip('.')}{place}"
-
-
-def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
-    """Return the parameters of a class with whether each is required, and whether it takes others."""
-    kinds = inspect.Parameter
-    parameters = inspect.signature(own).parameters.values()
-    named = {
-        p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
-    }
-    return named, any(p.kind is kinds.VAR_KEYWORD for p in parameters)
 
 
 class _OwnHasher:

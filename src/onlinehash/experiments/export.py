@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
-
-from matplotlib import rc_context
-from matplotlib.backends.backend_pdf import PdfPages
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from onlinehash._internal.files import write_bytes
+from onlinehash.exceptions import needs_extra
 from onlinehash.experiments import tables
 from onlinehash.experiments.report import Chapter, drawings, render
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LANDSCAPE = (11.69, 8.27)  # inches: A4
 _MARGIN = 0.05  # of the page
@@ -24,6 +26,13 @@ _COLUMNS = ("plan", "data", "measure", "method", "bits", "mean", "deviation", "s
 _LATEX = str.maketrans(
     {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\~{}"}
 )
+
+
+def check_report(path: Path) -> None:
+    """Raise an error if what draws the figures of a report is not installed, before anything is run for it."""
+    if path.suffix.lower() not in {".csv", ".tex"}:
+        with needs_extra("matplotlib", "research"):
+            import_module("matplotlib")
 
 
 def write_report(path: Path, chapters: Sequence[Chapter]) -> None:
@@ -75,6 +84,9 @@ def _latex(chapters: Sequence[Chapter]) -> bytes:
 
 def _pdf(chapters: Sequence[Chapter]) -> bytes:
     """Return one page per table and per figure."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_pdf import PdfPages
+
     file = io.BytesIO()
     with rc_context({"pdf.fonttype": 42}), PdfPages(file, metadata={"CreationDate": None}) as pages:
         for chapter in chapters:
@@ -87,6 +99,8 @@ def _pdf(chapters: Sequence[Chapter]) -> bytes:
 
 
 def _table_page(title: str, rows: Sequence[Sequence[str]]) -> Figure:
+    from matplotlib.figure import Figure
+
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     form = "  ".join(f"{{:{'<' if place == 0 else '>'}{width}}}" for place, width in enumerate(widths)).format
     lines = [form(*row) for row in rows]

@@ -18,8 +18,8 @@ from onlinehash.hashers._principal import PrincipalHasher, nearest_rotation, ran
 class ITQ(PrincipalHasher):
     """Hash along the exact principal directions, rotated so that projections are close to their signs.
 
-    An upper bound for unsupervised online methods such as :class:`SketchHash`. Labels are ignored. Mean and covariance
-    are summed along the stream. A snapshot takes the first r eigenvectors V of the covariance and, with Z the
+    What online methods such as :class:`SketchHash` approximate is exact here: mean and covariance are summed along the
+    stream. Labels are ignored. A snapshot takes the first r eigenvectors V of the covariance and, with Z the
     projections of a uniform sample of the stream, minimises the quantisation loss ``|B - Z R|^2`` by alternating::
 
         B = sign(Z R)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.files import whole_file
-from onlinehash.exceptions import DataNotFoundError, FileFormatError
+from onlinehash.exceptions import FileFormatError
 from onlinehash.tables.columns import Chunk, Columns, Layout
 from onlinehash.tables.text import json_or_text
 
@@ -77,8 +77,6 @@ def open_file(path: Path) -> Iterator[Any]:
         else:
             with pa.parquet.ParquetFile(path, buffer_size=_BYTES_READ_AHEAD, pre_buffer=False) as file:
                 yield file
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"There is no file {path}; every worker must find it there.") from error
     except pa.ArrowException as error:
         kind = "an Arrow" if is_arrow else "a Parquet"
         raise FileFormatError(f"{path} is not {kind} file, or damaged: {error}") from error
