@@ -29,6 +29,17 @@ BALANCED = {
     "Tiny-ImageNet, Zipf counts": "Tiny-ImageNet (200 classes, 10 to 530 rows)",
 }
 METHODS = {"HROH, balance=1": "HROH, `balance=1`", "HROH": "**HROH**", "HCOH": "HCOH"}
+STORED = {
+    "HROH": "",
+    "HROH (asymmetric)": "",
+    "HROH (2 confidence bits)": "",
+    "HROH (4 confidence bits)": "",
+    "Probabilities, residual quantisation": "",
+    "Class lists, 20 bytes": "160",
+    "Probabilities of all classes, floats": "32 per class",
+    "Learned order, vectors and class lists": "32 per feature, and 160",
+    "Float features, cosine": "32 per feature",
+}
 SHARPENING = {"HROH", "HROH (linear)", "Class predicted by HROH"}
 LENGTHS = (8, 16, 32, 64, 128)
 
@@ -40,6 +51,7 @@ def page() -> str:
         "many classes": many_classes_table(),
         "sharpness": _sharpness(),
         "first labels": _first_labels(),
+        "same bytes": _same_bytes(),
         "balance": _balance(),
         "encoding": _encoding(),
         "general": _general_bits(),
@@ -89,6 +101,26 @@ def _first_labels() -> list[str]:
             cells = (form_value(found[f"{dataset}, {n} per class, {name}"][meaning]) for n in counts)
             shown = f"**{name}**" if name == "HROH" else name
             lines.append(f"| {head} | {meaning}, {shown} | {' | '.join(cells)} |")
+    return lines
+
+
+def _same_bytes() -> list[str]:
+    """Compare codes with the other ways to store what is known of an item, among items never learned from."""
+    _, results = results_of("same_bytes", lambda run: run.seed == 0)
+    cells: dict[tuple[str, int], dict[str, str]] = {}
+    for result in results:
+        config, new = result["config"], result["metrics"]["new_items"]
+        method = config["method"].removesuffix(f", dataset={config['dataset']}")
+        size = config["n_bits"] if config["n_bits"] in (16, 32) else 0
+        values = f"{form_value(new['mean_average_precision'])} / {form_value(new['precision'])}"
+        cells.setdefault((method, size), {})[config["dataset"]] = values
+    lines = [f"| | bits | {' | '.join(DATASETS.values())} |", "|---|---|" + "---|" * len(DATASETS)]
+    for size in (16, 32, 0):
+        for method, stored in STORED.items():
+            if row := cells.get((method, size)):
+                shown = f"**{method}**" if "confidence" in method else method
+                values = " | ".join(row.get(name, "-") for name in DATASETS)
+                lines.append(f"| {shown} | {size or stored} | {values} |")
     return lines
 
 

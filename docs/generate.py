@@ -149,7 +149,13 @@ def _tables(name: str, results: list[Result]) -> list[str]:
         return [*lines, "", title, "", markdown(table_rows(areas(hashers), {}))]
     cut = results[0]["metrics"].get("precision_at", 500)  # the oldest results do not say it; it was the paper's
     measures = {**MEASURES, "precision": f"Precision@{cut}"}
-    if "unseen_at_all" in results[0]["metrics"]:
+    if "open_world" in results[0]["metrics"]:
+        measures = {
+            f"open_world.{asked}.{measure}": f"{title}, queries of {asked} classes"
+            for asked in ("seen", "unseen", "all")
+            for measure, title in (("mean_average_precision", "mAP"), ("precision", measures["precision"]))
+        }
+    elif "unseen_at_all" in results[0]["metrics"]:
         measures = _hroh.UNSEEN
     for measure, title in measures.items():
         theirs = printed_beside(results, measure)

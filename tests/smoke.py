@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 import onlinehash as oh
 
 HERE = Path(oh.__file__).parent
@@ -30,11 +32,10 @@ with TemporaryDirectory() as folder:
     with oh.Collection.open(f"{folder}/digits.oh", hasher="hcoh") as digits:
         digits.upsert(range(1000), split.stream.X[:1000], split.stream.y[:1000])
         assert len(digits.search(split.queries.X[0], k=5)) == 5
-    for command in (
-        "datasets",
-        f"evaluate --model {folder}/model.oh --dataset digits",
-        f"demo --quick --out {folder}/demo",
-    ):
+    for name, side in (("queries", split.queries), ("items", split.database)):
+        np.savez(f"{folder}/{name}.npz", X=side.X, y=side.y)
+    files = f"--queries {folder}/queries.npz --database {folder}/items.npz"
+    for command in ("datasets", f"evaluate --model {folder}/model.oh {files}", f"demo --quick --out {folder}/demo"):
         subprocess.run([sys.executable, "-m", "onlinehash.cli", *command.split()], check=True, capture_output=True)
     for module, code in {
         "psycopg": "Collection.open('a', 'lsh', store='postgresql://127.0.0.1/a')",

@@ -82,6 +82,7 @@ def assert_same_sums(one, other):
     [
         {},
         {"general_bits": 4},
+        {"general_bits": 4, "confidence_bits": 2},
         {"features": "none", "decay": 0.999},
         {"preprocess": "running"},
         {"preprocess": np.linspace(0, 9, 64), "sharpness": 3.0},

@@ -55,8 +55,10 @@ def test_every_method_makes_the_same_codes(tmp_path, method, double):
     ],
     ids=lambda features: type(features).__name__,
 )
-@pytest.mark.parametrize("n_classes, sharpness", [(0, 0.0), (5, 0.0), (5, 3.0)])
-def test_every_feature_map_with_and_without_codewords(tmp_path, features, n_classes, sharpness):
+@pytest.mark.parametrize(
+    "n_classes, sharpness, confidence_bits", [(0, 0.0, 0), (5, 0.0, 0), (5, 3.0, 0), (5, 3.0, 2), (5, 0.0, 99)]
+)
+def test_every_feature_map_with_and_without_codewords(tmp_path, features, n_classes, sharpness, confidence_bits):
     n_inputs = getattr(features, "n_outputs", features.n_inputs)
     weights = RNG.normal(size=(n_inputs, 14))
     words = RNG.choice(np.array([-1, 1], np.int8), (n_classes, 11)) if n_classes else None
@@ -67,6 +69,7 @@ def test_every_feature_map_with_and_without_codewords(tmp_path, features, n_clas
             features,
             codewords=words,
             sharpness=sharpness,
+            confidence_bits=confidence_bits,
         )
         encoder.to_onnx(tmp_path / "encoder.onnx")
         assert_same(encoder, tmp_path / "encoder.onnx", X)

@@ -33,8 +33,8 @@ def test_the_demo_shows_a_rise_searches_and_a_picture_without_a_library_for_figu
     result = run("demo --quick --out pictures/here")
     text = result.stdout
     assert "1500 labelled instances arrive" in text
-    assert "HROH, 32 bits: mAP" in text
-    assert "HCOH, 32 bits: mAP" in text
+    assert "HROH, 0: 0 ✓" in text
+    assert "HCOH, 0: 0 ✓" in text
     assert "✓" in text
     assert "█" in text
     assert "Picture, for a browser: pictures/here/demo.svg" in text

@@ -7,7 +7,7 @@ from tests.collection.brute import pairs, ranking
 
 from onlinehash import HCOH, HMOH, HROH, LSH, OKH, Collection
 from onlinehash.collection.stores.sql import SqlStore
-from onlinehash.exceptions import InvalidInputError
+from onlinehash.exceptions import InvalidInputError, StorageError
 
 HASHERS = [
     HCOH(n_bits=12, random_state=0),
@@ -89,6 +89,22 @@ def test_large_states_are_not_written_with_every_batch(place, data, monkeypatch)
             collection.upsert(range(i, i + 10), X[i : i + 10], y[i : i + 10])
         assert not written
     assert len(written) == 1  # at closing
+
+
+def test_a_state_that_no_value_of_a_database_holds_is_named_and_nothing_is_lost(place, data, monkeypatch):
+    X, y = data.take(50)
+    with place.open(HROH(n_bits=8, n_components=16, random_state=0), "manual") as collection:
+        collection.upsert(range(40), X[:40], y[:40])
+        collection.refresh()
+        collection.upsert(range(40, 50), X[40:], y[40:])
+        with monkeypatch.context() as patch:
+            patch.setattr("onlinehash.collection.stores.sql.MAX_VALUE_BYTES", 100)
+            with pytest.raises(StorageError, match=r"has 0\.00 GB.*fewer n_components, or"):
+                collection.refresh()
+        collection.refresh()
+        assert len(collection) == 50
+    with place.open() as collection:
+        assert len(collection) == collection.hasher.n_samples_seen_ == 50
 
 
 def test_items_and_codes_are_the_same_after_opening_again(place, data):

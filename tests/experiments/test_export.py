@@ -81,7 +81,7 @@ def test_another_extension_is_refused_before_anything_is_run(tmp_path, monkeypat
     from onlinehash.cli import main  # noqa: F401
     from onlinehash.cli._files import check_output
 
-    with pytest.raises(FileFormatError, match=r"use one of .html, .htm, .pdf, .tex, .csv"):
+    with pytest.raises(FileFormatError, match=r"use one of .html, .pdf, .tex, .csv"):
         check_output(tmp_path / "report.docx", *FORMATS)
 
 

@@ -8,18 +8,24 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 from onlinehash import HCOH, load_dataset, pack_signs, unpack_bits
+from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError, UnknownNameError
 from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
 from onlinehash.experiments.references import (
     CCAITQReference,
     ClassifierReference,
+    ClassListsReference,
     FloatReference,
     HCSDHReference,
     HROHReference,
+    LearnedReference,
     NeighboursReference,
+    PosteriorsReference,
+    QuantisedReference,
     SignReference,
     cosine_quality,
 )
+from onlinehash.indexes import ClassListIndex
 from onlinehash.types import Batch
 
 DIGITS = {"dataset": "digits", "bits": [8, 16], "seeds": [0, 1]}
@@ -160,10 +166,13 @@ def test_a_plan_runs_a_reference_once_a_seed_with_the_bits_it_stores():
     runs = parse_plan("references", DIGITS | {"methods": methods}).runs
     stored = [(run.hasher, run.n_bits, run.seed) for run in runs if run.hasher in REFERENCES]
     sizes = {"reference:float": 32 * 64, "reference:sign": 64, "reference:classifier": 4, "reference:hroh": 4}
-    sizes |= {"reference:knn": 4}
-    batch = ("reference:hcsdh", "reference:cca_itq")
+    sizes |= {"reference:knn": 4, "reference:posteriors": 320, "reference:class_lists": 160}
+    sizes |= {"reference:learned": 32 * 64 + 160}
+    batch = ("reference:hcsdh", "reference:cca_itq", "reference:quantised")
     by_length = [(name, n_bits, seed) for name in batch for n_bits in DIGITS["bits"] for seed in (0, 1)]
-    assert stored == [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)] + by_length
+    assert sorted(stored) == sorted(
+        [(name, n_bits, seed) for name, n_bits in sizes.items() for seed in (0, 1)] + by_length
+    )
 
 
 def test_a_reference_takes_no_bits_and_an_unknown_one_is_named():
@@ -181,6 +190,61 @@ def test_results_of_references_have_the_form_of_all_results(name, few_components
     assert {"mean_average_precision", "precision", "stable", "map_at", "unseen_at_all"} < set(result["metrics"])
     assert 0.3 < result["metrics"]["mean_average_precision"] < 0.9
     assert set(result["seconds"]) == {"learning", "encoding", "evaluation"}
+
+
+@pytest.fixture(scope="module")
+def scored(split):
+    """Return the calibrated encoder that references of scores make, and some rows."""
+    reference = ClassListsReference("unit").partial_fit(*split.stream)
+    return reference._calibrated()[0], split
+
+
+def order_of(reference, split, n=20):
+    encoder = reference.partial_fit(*split.stream).snapshot()
+    queries, items = encoder.for_queries.encode(split.queries.X[:n]), encoder.encode(split.database.X[:500])
+    return queries, queries @ items.T / np.linalg.norm(items, axis=1)
+
+
+@pytest.mark.slow
+def test_posteriors_rank_by_the_probability_of_the_same_class(scored):
+    encoder, split = scored
+    both = (split.queries.X[:20], split.database.X[:500])
+    p, q = (softmax(encoder.class_scores(X), encoder.calibration.temperature) for X in both)
+    assert np.allclose(2.0 * order_of(PosteriorsReference("unit"), split)[1], p @ q.T, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_class_lists_rank_as_their_index_does(scored):
+    encoder, split = scored
+    index = ClassListIndex()
+    index.upsert(encoder.class_lists(split.database.X[:500]), np.arange(500))
+    found = index.search(encoder.class_lists(split.queries.X[:20]), 500)
+    distances = 1.0 - 2.0 * order_of(ClassListsReference("unit"), split)[1]
+    assert np.allclose(np.take_along_axis(distances, found.ids, axis=1), found.distances, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_learned_order_is_that_of_a_calibration(scored):
+    encoder, split = scored
+    items, queries = split.database.X[:500], split.queries.X[:20]
+    unit = [X / np.linalg.norm(X, axis=1, keepdims=True) for X in (queries, items)]
+    lists, cosines = encoder.class_lists(items), unit[0] @ unit[1].T
+    expected = [
+        encoder.calibration.distances(scores, lists, near)
+        for scores, near in zip(encoder.class_scores(queries), cosines, strict=True)
+    ]
+    assert np.allclose(1.0 - 2.0 * order_of(LearnedReference("unit"), split)[1], expected, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_more_levels_of_quantisation_are_nearer_to_the_probabilities(scored):
+    _, split = scored
+    exact = order_of(PosteriorsReference("unit"), split)[1]
+    errors = [np.abs(order_of(QuantisedReference("unit", n_bits=n), split)[1] - exact).mean() for n in (8, 16, 32)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 0.01
+    with pytest.raises(InvalidInputError, match="n_bits=12 is not a multiple of 8"):
+        QuantisedReference(n_bits=12)
 
 
 def test_nearest_neighbours_predict_as_those_of_scikit_learn(split):

@@ -190,6 +190,11 @@ def test_unseen_metrics_are_those_of_the_parts():
     assert metrics["unseen_at_unseen"] == pytest.approx(value(asked, stored))
     assert metrics["unseen_at_all"] == pytest.approx(value(asked, slice(None)))
     assert metrics["seen_at_seen"] > metrics["unseen_at_all"]
+    new = slice(len(whole.stream.y), None)
+    groups = {"seen": ~asked, "unseen": asked, "all": slice(None)}
+    assert metrics["open_world"].keys() == groups.keys()
+    for name, queries in groups.items():
+        assert metrics["open_world"][name]["mean_average_precision"] == pytest.approx(value(queries, new))
 
 
 def test_the_config_of_a_plain_run_has_no_word_of_the_stream_but_its_order():

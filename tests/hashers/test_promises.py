@@ -49,7 +49,7 @@ HASHERS_UNDER_TEST = [
     HCOH(n_bits=8, batch_size=7, fit_bias=True, random_state=1),
     HCOH(n_bits=70, preprocess="none", batch_size=50, random_state=2),
     HROH(n_bits=9, features="none", n_components=64, preprocess="running", general_bits=3, random_state=1),
-    HROH(n_bits=8, n_components=30, assignment="arrival", random_state=2),
+    HROH(n_bits=8, n_components=30, assignment="arrival", confidence_bits=2, random_state=2),
     HROH(n_bits=8, n_components=70, bandwidth=1.0, decay=0.99, random_state=3),
 ]
 

@@ -81,6 +81,19 @@ def blended(Z, Y, penalty, balance):
     return (1.0 - few) * np.linalg.solve(A + penalty * identity, S.T) + few * angles.T
 
 
+def doubted(values, scores, n_class_bits, confidence_bits):
+    """Values row by row: where the class is not sure, the class bits nearest to zero change their signs."""
+    result = values.copy()
+    n_inverted = min(confidence_bits, n_class_bits)
+    for row, own in zip(result, scores, strict=True):
+        second, first = np.sort(own)[-2:]
+        margin = (first - second) / np.abs(own).max()
+        sizes = [abs(value) + 0.01 * place / n_class_bits for place, value in enumerate(row[:n_class_bits])]
+        for rank, place in enumerate(np.argsort(sizes)[:n_inverted]):
+            row[place] *= min(margin / (0.6 * (n_inverted - rank) / n_inverted) - 1.0, 1.0)
+    return result
+
+
 def explained_variance(explained, words):
     """The sum over the bits t of t^T M t."""
     return sum(t @ explained @ t for t in words.T.astype(float))

@@ -200,13 +200,13 @@ class Generation:
         """Return codes, or real values for an asymmetric search, where the engine wants them; scores on the host."""
         codes: Any
         scores: Any
-        rows, encoder = vectors if self.to_device is None else self.to_device(vectors), self.encoder
+        rows, encoder = vectors if self.to_device is None else self.to_device(vectors), self.encoder.for_queries
         if scored and not asymmetric:
             codes, scores = encoder.encode_and_score(rows)
         else:
             codes = encoder.encode_asymmetric(rows) if asymmetric else encoder.encode(rows)
             scores = encoder.class_scores(rows) if scored else None
-        return codes, scores if self.to_device is None or scores is None else to_host(scores)
+        return codes, scores if scores is None or isinstance(scores, np.ndarray) else to_host(scores)
 
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""

@@ -145,10 +145,14 @@ class Calibration:
         numbers, chances, sharp = lists >> 16, (lists >> 8 & 255) / 255.0, (lists & 255) / 255.0
         lengths = np.maximum(np.sqrt((sharp**2).sum(axis=1) * (f @ f)), 1e-12)
         agreement = ((p[numbers] * chances).sum(axis=1) + (f[numbers] * sharp).sum(axis=1) / lengths) / 2.0
-        far = (self.known_score - float(query.max())) / (_GATE_WIDTH * self.spread)
-        gate = _LEARNED_WEIGHT / (1.0 + np.exp(np.clip(far, -50.0, 50.0)))
+        gate = self.gate(query)[0]
         distances = 1.0 - gate * agreement - (1.0 - gate) * cosines
         return np.where(cosines >= 1.0 - _SAME_VECTOR, 0.0, np.maximum(distances, _SAME_VECTOR))
+
+    def gate(self, scores: Features) -> NDArray[np.float64]:
+        """Return the weight of what was learned in the distances from queries: "g" of :meth:`distances`."""
+        far = (self.known_score - scores.max(axis=1).astype(np.float64)) / (_GATE_WIDTH * self.spread)
+        return np.asarray(_LEARNED_WEIGHT / (1.0 + np.exp(np.clip(far, -50.0, 50.0))))
 
 
 def _nearest_cosines(vectors: Features) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash._internal.arrays import DeviceArray, Place, device_memory
 from onlinehash._internal.validation import check_finite
@@ -13,6 +14,8 @@ from onlinehash.exceptions import InvalidFeaturesError
 from onlinehash.features import place_features
 
 VALUES_PER_CHUNK = 1 << 26  # features computed at a time
+SURE_MARGIN = 0.6  # of the highest score over the next, in units of the largest: from there on a class is sure
+ORDER_OF_EQUAL = 1e-2  # added to the sizes of the values of a row, rising, so that equal ones have an order
 
 
 def combine(values: Any, words: Any, sharpness: float, dtype: Any, xp: Any = np) -> Any:
@@ -29,6 +32,33 @@ def combine(values: Any, words: Any, sharpness: float, dtype: Any, xp: Any = np)
     return bits if values.shape[1] == n_classes else xp.concat([bits, values[:, n_classes:]], axis=1)
 
 
+def order_of_equal(n_class_bits: int) -> NDArray[np.float64]:
+    """Return what is added to the sizes of the class bits of a row."""
+    return np.arange(n_class_bits, dtype=np.float64) * (ORDER_OF_EQUAL / n_class_bits)
+
+
+def doubted(values: Any, scores: Any, order: Any, confidence_bits: int, xp: Any = np) -> Any:
+    """Return values in which the class bits nearest to zero change their signs where the class of a row is not sure.
+
+    With m the margin of the highest score over the next, divided by the largest, the j-th nearest of k is multiplied by
+    min(m / t - 1, 1), t = .6 (k + 1 - j) / k. ``order`` is that of values of equal size, one per class bit.
+    """
+    n_classes, n_class_bits = scores.shape[1], order.shape[0]
+    n_inverted = min(confidence_bits, n_class_bits)
+    if n_classes < 2 or not n_inverted:
+        return values
+    highest, largest = xp.sort(scores, axis=1)[:, n_classes - 2 :], xp.max(xp.abs(scores), axis=1)
+    margins = (highest[:, 1] - highest[:, 0]) / xp.where(largest == 0.0, xp.ones_like(largest), largest)
+    bits, others = values[:, :n_class_bits], values[:, n_class_bits:]
+    sizes = xp.abs(bits) + order[None, :]
+    smallest = xp.sort(sizes, axis=1)
+    for place in range(n_inverted):
+        factors = margins / (SURE_MARGIN * (n_inverted - place) / n_inverted) - 1.0
+        factors = xp.where(factors > 1.0, xp.ones_like(factors), factors)[:, None]
+        bits = xp.where(sizes == smallest[:, place : place + 1], bits * factors, bits)
+    return xp.concat([bits, others], axis=1)
+
+
 def overflow(chunk: Any, dtype: np.dtype[Any]) -> InvalidFeaturesError:
     """Return the error of rows whose projections are not finite, unless that of a row that is not finite itself."""
     check_finite(chunk, dtype)
@@ -41,6 +71,9 @@ class DeviceEncoder:
     def __init__(self, encoder: Any, place: Place) -> None:
         intercept, codewords = encoder.intercept, encoder.codewords
         self._place, self._dtype, self._sharpness = place, encoder.weights.dtype.name, encoder.sharpness
+        self._confidence_bits = encoder.confidence_bits
+        if codewords is not None:
+            self._order = place.put(order_of_equal(codewords.shape[1]), self._dtype)
         self._weights = place.put(encoder.weights)
         self._intercept = None if intercept is None else place.put(intercept)
         self._words = None if codewords is None else place.put(codewords, self._dtype)
@@ -80,7 +113,10 @@ class DeviceEncoder:
     def combined(self, columns: DeviceArray) -> DeviceArray:
         """Return the real values whose signs are the bits, from the projections on all columns."""
         xp, words = self._place.xp, self._words
-        return columns if words is None else combine(columns, words, self._sharpness, self._dtype, xp)
+        if words is None:
+            return columns
+        values = combine(columns, words, self._sharpness, self._dtype, xp)
+        return doubted(values, columns[:, : words.shape[0]], self._order, self._confidence_bits, xp)
 
     def packed(self, values: DeviceArray) -> DeviceArray:
         """Return packed codes: bit ``k`` is bit ``k % 8`` of byte ``k // 8``; zero counts as positive."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from onlinehash._internal.threads import single_threaded_products
 from onlinehash._internal.validation import check_feature_names, check_features
 from onlinehash.codes import pack_signs
 from onlinehash.encoders.calibration import MAX_LISTED_CLASSES, Calibration, ClassLists
-from onlinehash.encoders.device import DeviceEncoder, combine, overflow
+from onlinehash.encoders.device import DeviceEncoder, combine, doubted, order_of_equal, overflow
 from onlinehash.encoders.onnx import OnnxGraph
 from onlinehash.encoders.shortlist import Shortlist, score_listed
 from onlinehash.exceptions import InvalidInputError
@@ -68,6 +68,9 @@ class Encoder:
         How far the scores of classes can be trusted.
     shortlist : Shortlist, optional
         Finds the classes to score, where they are many.
+    confidence_bits : int, default=0
+        How many class bits are inverted at most where the class of a row is not sure: those nearest to zero. Codes of
+        queries should have none inverted: :attr:`for_queries` makes them.
 
     Notes
     -----
@@ -103,6 +106,7 @@ class Encoder:
     classes: tuple[int | str, ...] | None = None
     calibration: Calibration = Calibration()  # noqa: RUF009 (immutable)
     shortlist: Shortlist | None = None
+    confidence_bits: int = 0
 
     def __post_init__(self) -> None:
         if self.shortlist is not None and not self.weights.flags.f_contiguous:  # classes are read one by one
@@ -126,6 +130,22 @@ class Encoder:
     def has_class_lists(self) -> bool:
         """Whether rows have class lists, by which the learned order compares them."""
         return 0 < len(self.classes or ()) <= MAX_LISTED_CLASSES
+
+    @cached_property
+    def for_queries(self) -> Encoder:
+        """The encoder of queries: this one, unless it has ``confidence_bits``.
+
+        An item whose class is not sure has some bits inverted, which puts it behind the sure ones. A query that is not
+        sure looks for sure items, too, so none of its bits is inverted.
+
+        Examples
+        --------
+        >>> words = np.array([[1, 1, 1], [1, -1, -1]], np.int8)
+        >>> encoder = Encoder(np.eye(2), codewords=words, sharpness=3.0, confidence_bits=1)
+        >>> encoder.encode([[0.3, 0.2]]), encoder.for_queries.encode([[0.3, 0.2]])
+        (array([[5]], dtype=uint8), array([[7]], dtype=uint8))
+        """
+        return replace(self, confidence_bits=0) if self.confidence_bits else self
 
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
@@ -199,7 +219,7 @@ class Encoder:
         >>> Encoder(np.array([[1.0, -0.2]])).encode_asymmetric([[2.0]]).round(2)
         array([[ 0.96, -0.38]])
         """
-        values = self.project(X)
+        values = self.for_queries.project(X)
         return np.tanh(values, out=values) if isinstance(values, np.ndarray) else Place.of(values).xp.tanh(values)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -215,6 +235,8 @@ class Encoder:
         header: dict[str, Any] = {"version": self.version, "method": self.method, "features": features}
         if self.codewords is not None:
             arrays["codewords"], header["sharpness"] = self.codewords, self.sharpness
+        if self.confidence_bits:
+            header["confidence_bits"] = self.confidence_bits
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
         if self.classes is not None:
@@ -248,7 +270,9 @@ class Encoder:
         if self.shortlist is not None:
             values = graph.listed(values, rows, self.shortlist)
         if self.codewords is not None:
-            values = graph.combined(values, self.codewords, self.sharpness)
+            scores, values = values, graph.combined(values, self.codewords, self.sharpness)
+            if self.confidence_bits and len(self.codewords) > 1:
+                values = graph.doubted(values, scores, self.codewords.shape, self.confidence_bits)
         about = {"method": self.method, "version": str(self.version), "n_bits": str(self.n_bits)}
         if self.feature_names is not None:
             about["feature_names"] = json.dumps(self.feature_names)
@@ -280,6 +304,7 @@ class Encoder:
                 classes,
                 calibration,
                 shortlist,
+                header.get("confidence_bits", 0),
             )
 
     def __repr__(self) -> str:
@@ -307,12 +332,15 @@ class Encoder:
         words, dtype = self.codewords, self.weights.dtype
         if words is None:
             return columns
+        scores = columns[:, : len(words)]
         if self.shortlist is not None:  # a score of 0 adds nothing
             listed = np.flatnonzero(columns[:, : len(words)].any(axis=0))
             columns, words = np.hstack([columns[:, listed], columns[:, len(words) :]]), words[listed]
         with single_threaded_products(len(columns)):
-            values: Features = combine(columns, words.astype(dtype), self.sharpness, dtype)
-            return values
+            values = combine(columns, words.astype(dtype), self.sharpness, dtype)
+            order = order_of_equal(words.shape[1]).astype(dtype)
+            doubtful: Features = doubted(values, scores, order, self.confidence_bits)
+            return doubtful
 
     def _columns(self, X: NDArray[Any]) -> Iterator[Features]:
         """Yield the projections of chunks of rows on all columns of the weights."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from onlinehash.codes import code_width
+from onlinehash.encoders.device import SURE_MARGIN, order_of_equal
 from onlinehash.encoders.shortlist import N_LISTED, Shortlist
 from onlinehash.exceptions import needs_extra
 from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, Identity
@@ -115,13 +116,41 @@ class OnnxGraph:
         others = self.node("Slice", values, ends[1], ends[2], axis)
         if not sharpness:
             return self.node("Concat", self.node("MatMul", scores, self.array(codewords)), others, axis=1)
-        largest = self.node("ReduceMax", self.node("Abs", scores), axes=[1], keepdims=1)
-        largest = self.node("Where", self.node("Equal", largest, self.array(0.0)), self.array(1.0), largest)
-        exponents = self.node("Mul", self.node("Div", scores, largest), self.array(sharpness))
+        exponents = self.node("Mul", self.node("Div", scores, self._largest(scores)), self.array(sharpness))
         sums = self.node("MatMul", self.node("Exp", exponents), self.array(codewords))
         offset = self.array(codewords.sum(axis=0, dtype=np.float64))
         bits = self.node("Div", self.node("Sub", sums, offset), self.array(np.expm1(sharpness)))
         return self.node("Concat", bits, others, axis=1)
+
+    def doubted(self, values: str, scores: str, shape: tuple[int, int], confidence_bits: int) -> str:
+        """Change the signs of values where the class of a row is not sure, as :class:`Encoder` does."""
+        (n_classes, n_bits), axis = shape, self.array([1], np.int64)
+        n_inverted = min(confidence_bits, n_bits)
+        zero, one, two, end = (self.array([place], np.int64) for place in (0, 1, 2, n_classes))
+        scores = self.node("Slice", scores, zero, end, axis)
+        highest = self._highest(scores, 2)
+        margins = self.node(
+            "Sub", self.node("Slice", highest, zero, one, axis), self.node("Slice", highest, one, two, axis)
+        )
+        margins = self.node("Div", margins, self._largest(scores))
+        end = self.array([n_bits], np.int64)
+        bits = self.node("Slice", values, zero, end, axis)
+        others = self.node("Slice", values, end, self.array([np.iinfo(np.int64).max], np.int64), axis)
+        sizes = self.node("Add", self.node("Abs", bits), self.array(order_of_equal(n_bits)))
+        smallest = self._highest(self.node("Neg", sizes), n_inverted)
+        for place in range(n_inverted):
+            first, last = (self.array([at], np.int64) for at in (place, place + 1))
+            size = self.node("Neg", self.node("Slice", smallest, first, last, axis))
+            limit = self.array(SURE_MARGIN * (n_inverted - place) / n_inverted)
+            factor = self.node("Sub", self.node("Div", margins, limit), self.array(1.0))
+            factor = self.node("Min", factor, self.array(1.0))
+            bits = self.node("Where", self.node("Equal", sizes, size), self.node("Mul", bits, factor), bits)
+        return self.node("Concat", bits, others, axis=1)
+
+    def _largest(self, scores: str) -> str:
+        """Return the largest size of the scores of every row, or 1 where that is 0."""
+        largest = self.node("ReduceMax", self.node("Abs", scores), axes=[1], keepdims=1)
+        return self.node("Where", self.node("Equal", largest, self.array(0.0)), self.array(1.0), largest)
 
     def listed(self, values: str, rows: str, shortlist: Shortlist) -> str:
         """Set the scores of the classes to 0 that are not on the shortlist of a row of features."""

@@ -1,4 +1,4 @@
-"""References: methods to compare hashers with. All but the last two have a size of their own.
+"""References: methods to compare hashers with. Those with ``bits`` of the plan have no size of their own.
 
 They learn like hashers, by ``partial_fit`` and ``snapshot``, from the same features: centred by the running mean of the
 stream and scaled to unit length, or unchanged if the split has done that already.
@@ -13,6 +13,10 @@ name in a plan            stored per item                                  bits 
 ``reference:knn``         the class of its 10 nearest vectors              log2 of the classes, rounded up
 ``reference:hcsdh``       a code of HC-SDH, learned from all rows at once  ``bits`` of the plan
 ``reference:cca_itq``     a code of CCA-ITQ or LDA + ITQ, likewise         ``bits`` of the plan
+``reference:posteriors``  the probabilities of the classes, by HROH        32 per class
+``reference:quantised``   these by residual quantisation                   ``bits`` of the plan
+``reference:class_lists`` the class list of HROH's encoder                 160
+``reference:learned``     its features and the class list                  32 per feature, and 160
 ========================  ===============================================  ===============================
 """
 
@@ -22,17 +26,20 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.vq import vq
 from scipy.linalg import eigh, solve
 
 from onlinehash._internal.validation import check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.codes import pack_bits, pack_signs
-from onlinehash.encoders import Encoder
-from onlinehash.exceptions import NotLearnedError
+from onlinehash.encoders import Calibration, Encoder
+from onlinehash.encoders.calibration import CLASSES_PER_LIST, sharpened, softmax
+from onlinehash.exceptions import InvalidInputError, NotLearnedError
 from onlinehash.experiments.streams import chunks, labelled_rows
 from onlinehash.features import Anchors, FeatureMap, StreamFeatures, make_features, squared_distances
 from onlinehash.hashers import HROH
@@ -42,6 +49,10 @@ _SCORES_PER_BLOCK = 1 << 22
 _ROWS_PER_BLOCK = 2000  # of a kernel
 _SHRINKAGE = 1e-4  # of the mean variance of a feature, added to that of each
 _ROTATIONS = 50  # as published
+_ROWS_TO_CALIBRATE = 4096  # as of a collection
+_CENTROIDS = 256  # of a level of residual quantisation: 8 bits
+_STEPS_OF_CENTROIDS = 20
+_LONGEST = 2.0  # no shorter than any row of an inner product
 
 
 class Reference(ABC):
@@ -89,9 +100,18 @@ class Reference(ABC):
 
 
 class ReferenceEncoder(NamedTuple):
-    """Encode rows by a function: to packed codes, or to features that :func:`cosine_quality` ranks."""
+    """Encode rows by a function: to packed codes, or to features that :func:`cosine_quality` ranks.
+
+    Queries may have a function of their own.
+    """
 
     encode: Callable[[Features], NDArray[Any]]
+    encode_queries: Callable[[Features], NDArray[Any]] | None = None
+
+    @property
+    def for_queries(self) -> ReferenceEncoder:
+        """The encoder of queries."""
+        return ReferenceEncoder(self.encode_queries or self.encode)
 
 
 def class_encoder(scores: Encoder) -> ReferenceEncoder:
@@ -203,6 +223,195 @@ class HROHReference(Reference):
     def snapshot(self) -> ReferenceEncoder:
         """Return an encoder to the class of the highest score, one-hot."""
         return class_encoder(replace(self._hasher.snapshot(), codewords=None))
+
+
+def product_encoder(queries: Callable[[Features], Features], items: Callable[[Features], Features]) -> ReferenceEncoder:
+    """Return an encoder under which cosines order items by their inner products with a query.
+
+    Items get another feature, by which all are of the same length; queries have 0 there.
+    """
+
+    def of_items(X: Features) -> Features:
+        rows = items(X)
+        rest = np.maximum(_LONGEST**2 - np.square(rows).sum(axis=1, keepdims=True), 0.0)
+        return np.hstack([rows, np.sqrt(rest)])
+
+    return ReferenceEncoder(of_items, lambda X: np.pad(queries(X), ((0, 0), (0, 1))))
+
+
+class ScoresReference(Reference):
+    """Base class of references that store what HROH says of the classes of an item; nothing is rounded to signs.
+
+    Scores are calibrated as those of a collection: by leave one out, on the first 4096 labelled rows.
+
+    Parameters
+    ----------
+    preprocess : as in HROH
+        "running" is taken as "unit", because no row can be left out of a running mean.
+    random_state : int, default=0
+    """
+
+    keeps_rows = True
+
+    def __init__(self, preprocess: Any = "unit", *, random_state: int = 0) -> None:
+        super().__init__(preprocess)
+        fixed = "unit" if isinstance(preprocess, str) and preprocess == "running" else preprocess
+        self._hasher = HROH(8, preprocess=fixed, random_state=random_state)
+
+    def partial_fit(self, X: Features, y: Labels) -> ScoresReference:
+        """Learn from the next rows of the stream; NaN is a missing label."""
+        self._hasher.partial_fit(X, y)
+        n_more = _ROWS_TO_CALIBRATE - sum(len(part.y) for part in self._rows)
+        kept = labelled_rows(X, y)
+        self._rows.append(Batch(kept.X[:n_more].copy(), kept.y[:n_more].copy()))
+        return self
+
+    def _calibrated(self) -> tuple[Encoder, Features]:
+        """Return the encoder, and the scores that the rows kept would have, had they not been learned."""
+        encoder, rows = self._hasher.snapshot(), np.concatenate([part.X for part in self._rows])
+        labels = np.concatenate([part.y for part in self._rows])
+        scores = self._hasher.leave_one_out(rows, labels)
+        own = np.searchsorted(self._hasher.classes_, labels, sorter=np.argsort(self._hasher.classes_))
+        numbers = np.argsort(self._hasher.classes_)[own]
+        return replace(encoder, calibration=Calibration.fit(scores, numbers[:, np.newaxis].tolist())), scores
+
+
+class PosteriorsReference(ScoresReference):
+    """Store the probabilities of all classes: items are ranked by the probability of having the query's class.
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> PosteriorsReference().partial_fit(X, y).snapshot().encode(X[:2]).argmax(axis=1)  # the last makes lengths equal
+    array([2, 2])
+    """
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to probabilities."""
+        chances = partial(_probabilities, self._calibrated()[0])
+        return product_encoder(chances, chances)
+
+
+class QuantisedReference(ScoresReference):
+    """Store the probabilities of all classes by residual quantisation; queries keep theirs as they are.
+
+    8 bits name the nearest of 256 centroids, the next 8 the one nearest to what is left, and so on. The centroids are
+    those of the rows that the scores are calibrated by.
+
+    Parameters
+    ----------
+    preprocess : as in HROH
+    n_bits : int, default=32
+        A multiple of 8.
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 150), np.array([7, 9] * 150)
+    >>> QuantisedReference(n_bits=8).partial_fit(X, y).snapshot().encode(X[:2]).shape  # two classes, and a length
+    (2, 3)
+    """
+
+    def __init__(self, preprocess: Any = "unit", *, n_bits: int = 32, random_state: int = 0) -> None:
+        super().__init__(preprocess, random_state=random_state)
+        self.n_bits, self.random_state = check_positive_int("n_bits", n_bits), random_state
+        if n_bits % 8:
+            raise InvalidInputError(f"n_bits={n_bits} is not a multiple of 8, the bits of a level of quantisation.")
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the sums of centroids."""
+        encoder, scores = self._calibrated()
+        rest, levels = softmax(scores, encoder.calibration.temperature).astype(np.float64), list[NDArray[Any]]()
+        rng = np.random.default_rng([self.random_state, 11])
+        for _ in range(self.n_bits // 8):
+            levels.append(_centroids(rest, rng))
+            rest = rest - levels[-1][vq(rest, levels[-1])[0]]
+
+        def quantised(X: Features) -> Features:
+            rest = _probabilities(encoder, X).astype(np.float64)
+            found = np.zeros_like(rest)
+            for centroids in levels:
+                part = centroids[vq(rest, centroids)[0]]
+                found, rest = found + part, rest - part
+            return found.astype(np.float32)
+
+        return product_encoder(partial(_probabilities, encoder), quantised)
+
+
+class ClassListsReference(ScoresReference):
+    """Store the class list of HROH's encoder, in 20 bytes: the five most probable classes and their probabilities.
+
+    Items are ranked by the probability that they and the query have the same class, from the lists of both, as
+    :class:`onlinehash.indexes.ClassListIndex` does.
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> ClassListsReference().partial_fit(X, y).snapshot().encode(X[:2]).argmax(axis=1)
+    array([2, 2])
+    """
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to the probabilities in the lists."""
+        encoder, _ = self._calibrated()
+
+        def listed(X: Features) -> Features:
+            return _listed(encoder, X, 8)
+
+        return product_encoder(listed, listed)
+
+
+class LearnedReference(ScoresReference):
+    """Store features and class lists: the learned order of a collection, over all items instead of 100 candidates.
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> LearnedReference().partial_fit(X, y).snapshot().encode(X[:2]).shape  # 2 classes twice, 2 features, a length
+    (2, 7)
+    """
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder to probabilities, sharpened scores and unit vectors, by which queries weigh them."""
+        encoder, _ = self._calibrated()
+        known = encoder.calibration
+
+        def of_items(X: Features) -> Features:
+            return np.hstack([_listed(encoder, X, 8), _unit(_listed(encoder, X, 0)), _unit(X)])
+
+        def of_queries(X: Features) -> Features:
+            scores = encoder.class_scores(X)
+            gate = known.gate(scores)[:, np.newaxis]
+            p, f = softmax(scores, known.temperature), _unit(sharpened(scores))
+            return np.hstack([gate / 2 * p, gate / 2 * f, (1.0 - gate) * _unit(X)]).astype(np.float32)
+
+        return product_encoder(of_queries, of_items)
+
+
+def _probabilities(encoder: Encoder, X: Features) -> Features:
+    """Return the probabilities of all classes."""
+    return softmax(encoder.class_scores(X), encoder.calibration.temperature)
+
+
+def _centroids(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Return centroids of rows by Lloyd's algorithm; one without rows stays where it was."""
+    centroids = rows[rng.permutation(len(rows))[:_CENTROIDS]]
+    for _ in range(_STEPS_OF_CENTROIDS):
+        nearest = vq(rows, centroids)[0]
+        for place in np.unique(nearest):
+            centroids[place] = rows[nearest == place].mean(axis=0)
+    return centroids
+
+
+def _listed(encoder: Encoder, X: Features, shift: int) -> Features:
+    """Return what class lists hold of all classes: probabilities at bit 8, sharpened scores at bit 0."""
+    assert encoder.classes is not None
+    lists = encoder.class_lists(X)
+    found = np.zeros((len(X), len(encoder.classes)), np.float32)
+    values = (lists >> shift & 255) / np.float32(255)
+    for place in range(min(CLASSES_PER_LIST, found.shape[1])):
+        found[np.arange(len(X)), lists[:, place] >> 16] = values[:, place]
+    return found
 
 
 class NeighboursReference(Reference):
@@ -400,6 +609,10 @@ REFERENCES: dict[str, type[Reference]] = {
     "reference:knn": NeighboursReference,
     "reference:hcsdh": HCSDHReference,
     "reference:cca_itq": CCAITQReference,
+    "reference:posteriors": PosteriorsReference,
+    "reference:quantised": QuantisedReference,
+    "reference:class_lists": ClassListsReference,
+    "reference:learned": LearnedReference,
 }
 
 
@@ -407,12 +620,17 @@ def _class_bits(n_features: int, n_classes: int) -> int:
     return max(1, (n_classes - 1).bit_length())
 
 
+_LIST_BITS = 32 * CLASSES_PER_LIST
+
 STORED_BITS: dict[str, Callable[[int, int], int]] = {
     "reference:float": lambda n_features, n_classes: 32 * n_features,
     "reference:sign": lambda n_features, n_classes: n_features,
     "reference:classifier": _class_bits,
     "reference:hroh": _class_bits,
     "reference:knn": _class_bits,
+    "reference:posteriors": lambda n_features, n_classes: 32 * n_classes,
+    "reference:class_lists": lambda n_features, n_classes: _LIST_BITS,
+    "reference:learned": lambda n_features, n_classes: 32 * n_features + _LIST_BITS,
 }
 """Bits that a reference stores per item, given the numbers of features and classes; others take ``n_bits``."""
 

@@ -9,10 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import tables
 from onlinehash.experiments.plan import Plan
-from onlinehash.experiments.results import Result, is_stale, read_results
+from onlinehash.experiments.results import Result, is_stale
 
 if TYPE_CHECKING:
     from onlinehash.experiments.plots import Drawing
@@ -30,16 +29,6 @@ class Chapter:
     plan: Plan
     results: Sequence[Result]
     command: str
-
-
-def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
-    """Read the results of a plan, which must have some, from the folder of its ``.jsonl`` file."""
-    path = results_folder / f"{plan.name}.jsonl"
-    results = read_results(path, plan.runs)
-    command = command or f"onlinehash reproduce {plan.name}.toml"
-    if not results:
-        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {path}. Run: {command}")
-    return Chapter(plan, results, command)
 
 
 def render(chapters: Sequence[Chapter]) -> str:

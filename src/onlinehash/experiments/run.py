@@ -127,7 +127,8 @@ def run(run: Run) -> Result:
     """Return the result of one run: learn, encode and evaluate, each timed in CPU seconds.
 
     If classes are left out of the stream, the metrics also have the mAP of three searches: ``seen_at_seen``
-    (queries of seen classes among items of seen classes), ``unseen_at_unseen``, and ``unseen_at_all``. Otherwise they
+    (queries of seen classes among items of seen classes), ``unseen_at_unseen``, and ``unseen_at_all``, and, of
+    ``open_world``, the quality of queries of seen, of unseen and of all classes among new items of all. Otherwise they
     have the quality among ``new_items``: those of the database that are not in the stream.
 
     Examples
@@ -157,11 +158,16 @@ def run(run: Run) -> Result:
     expected = _quality(sides, split)
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
+    n_stream, new = len(whole.stream.y), None
+    if n_stream < len(sides[3]) == len(split.database.y):
+        new = (sides[0], sides[1], sides[2][n_stream:], sides[3][n_stream:])
     if run.unseen:
-        metrics |= _unseen_quality(sides, split, unseen_classes(split.database.y, run.unseen, run.seed))
-    elif len(whole.stream.y) < len(sides[3]) == len(split.database.y):
-        new = slice(len(whole.stream.y), None)
-        metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split))
+        unseen = unseen_classes(split.database.y, run.unseen, run.seed)
+        metrics |= _unseen_quality(sides, split, unseen)
+        if new is not None:
+            metrics["open_world"] = _open_world(new, split, unseen)
+    elif new is not None:
+        metrics["new_items"] = asdict(_quality(new, split))
     return {
         "n_instances": len(split.stream.y),
         "metrics": metrics,
@@ -277,11 +283,12 @@ The codes of a reference may be real features, and the query codes of an asymmet
 
 def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     queries, database = split.queries, split.database
+    asking = encoder.for_queries if isinstance(encoder, Encoder | ReferenceEncoder) else encoder
     if ranking == "asymmetric":
         if not isinstance(encoder, Encoder):
             raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
         return encoder.encode_asymmetric(queries.X), queries.y, encoder.encode(database.X), database.y
-    return encoder.encode(queries.X), queries.y, encoder.encode(database.X), database.y
+    return asking.encode(queries.X), queries.y, encoder.encode(database.X), database.y
 
 
 def sharpened(learner: Learner, n_bits: int, seed: int) -> Encoder:
@@ -362,6 +369,16 @@ def _unseen_quality(sides: Sides, split: Split, unseen: Labels) -> dict[str, flo
     return {
         name: _quality((query_codes[q], query_labels[q], codes[i], labels[i]), split).mean_average_precision
         for name, (q, i) in searches.items()
+    }
+
+
+def _open_world(sides: Sides, split: Split, unseen: Labels) -> dict[str, Any]:
+    """Return the quality of queries of seen, of unseen and of all classes among all items."""
+    query_codes, query_labels, codes, labels = sides
+    is_unseen = np.isin(query_labels, unseen)
+    asked = {"seen": ~is_unseen, "unseen": is_unseen, "all": np.ones(len(is_unseen), bool)}
+    return {
+        name: asdict(_quality((query_codes[q], query_labels[q], codes, labels), split)) for name, q in asked.items()
     }
 
 

@@ -31,7 +31,7 @@ from onlinehash.hashers._base import (
     check_code_length,
 )
 from onlinehash.hashers._class_bits import SettlingClasses, check_sharpness, choose_sharpness, general_directions
-from onlinehash.hashers._mixins import WithCodewords, head_rows, median_squared_distance
+from onlinehash.hashers._mixins import WithCodewords, median_squared_distance
 from onlinehash.hashers._ridge import (
     CONSTANT,
     HOST,
@@ -102,12 +102,16 @@ class HROH(WithCodewords):
         A mapping is taken as it is.
     sharpness : "auto", float or None, default="auto"
         How much high scores outweigh low ones ("beta"). "auto" follows from the number of classes C and of class bits
-        r: 2/3 ln(min(C, 1024) / 8) + 2 min(C, 256) / r^2; where that is below 1/4, the code is linear. None is the
-        linear code, codes = sign(s T). May be changed at any time.
+        r: 2/3 ln(min(C, 1024) / 8) + 2 min(C, 256) / r^2; where that is below 1/4, the code is linear. With
+        confidence_bits it is that times 1 + (16 / r)^2, and at least 2. None is the linear code, codes = sign(s T). May
+        be changed at any time.
     general_bits : int, default=0
         How many of the bits are kept general, for classes that are never learned: directions of the row along which
         classes differ most, and rotations of them where a row has fewer features. Half of the bits is a good number.
         See the method's page.
+    confidence_bits : int, default=0
+        How many of the class bits are inverted at most where the class of a row is not sure, so that it is found after
+        the sure ones. 2 is a good number at 16 and 32 class bits. May be changed at any time. See the method's page.
     features : {"fourier", "none"}, default="fourier"
         What goes beside the row itself: random Fourier features, by fast Hadamard transforms, or nothing.
     n_components : int, default=2048
@@ -171,6 +175,7 @@ class HROH(WithCodewords):
         **OnlineHasher.changeable,
         "alpha": _check_penalty,
         "balance": _check_balance,
+        "confidence_bits": check_non_negative_int,
         "sharpness": check_sharpness,
         "temperature": check_positive,
     }
@@ -179,6 +184,7 @@ class HROH(WithCodewords):
     assignment: str = "learned"
     sharpness: str | float | None = "auto"
     general_bits: int = 0
+    confidence_bits: int = 0
     features: str = "fourier"
     n_components: int = 2048
     bandwidth: float | None = None
@@ -246,7 +252,7 @@ class HROH(WithCodewords):
         return HEAD_ROWS if self.features == "fourier" and self.bandwidth is None else 0
 
     def _open(self, head: Features, targets: Targets) -> None:
-        self._make_sums(median_squared_distance(head_rows(self._features, head)))
+        self._make_sums(median_squared_distance(head))
 
     def _make_sums(self, bandwidth: float | None) -> None:
         """Fix the feature map, and start the sums of its outputs."""
@@ -287,7 +293,7 @@ class HROH(WithCodewords):
     def _sharpness(self) -> float:
         n_classes = len(self._seen())
         if self.sharpness == "auto":
-            return choose_sharpness(n_classes, self._n_class_bits)
+            return choose_sharpness(n_classes, self._n_class_bits, self.confidence_bits)
         return float(self.sharpness or 0.0) if n_classes else 0.0
 
     def _seen(self) -> NDArray[np.intp]:
@@ -322,6 +328,7 @@ class HROH(WithCodewords):
             classes=tuple(map(self._classes.labels.__getitem__, seen)),
             calibration=Calibration(self.temperature),
             shortlist=shortlist,
+            confidence_bits=self.confidence_bits,
         )
 
     def _solution(self) -> _Solution:
@@ -568,7 +575,7 @@ class HROH(WithCodewords):
             return rows, Members.of_none()
         members = self._learned_members(rows.targets, rows.weights)
         if self._head is not None:
-            self._open_head()
+            self._learn_waiting()
         self._sums.demand_enough(members, self._classes.labels)
         return rows, members
 
@@ -645,7 +652,7 @@ class HROH(WithCodewords):
         if self._head is None:
             return self
         twin = copy.deepcopy(self)
-        twin._open_head()
+        twin._learn_waiting()
         return twin
 
     def _demand_same_map(self, other: HROH) -> None:

@@ -20,6 +20,8 @@ from onlinehash.collection.types import Batch, Id
 from onlinehash.exceptions import DamagedError, StorageError
 from onlinehash.types import Codes, Progress
 
+MAX_VALUE_BYTES = 999_000_000  # SQLite takes 10^9 bytes per row, PostgreSQL 2^30 per value
+
 Seqs = NDArray[np.int64]
 """Sequence numbers of items: their places in the stream that the hasher learns from."""
 
@@ -78,6 +80,15 @@ class AppliedRequest(NamedTuple):
     key: str
     checksum: int
     n_items: int
+
+
+def _check_size(content: bytes, what: str) -> None:
+    """Raise if a state is too large for one value of a database."""
+    if len(content) > MAX_VALUE_BYTES:
+        raise StorageError(
+            f"{what} has {len(content) / 1e9:.2f} GB, and a value of a database has at most {MAX_VALUE_BYTES / 1e9:g} "
+            "GB. It grows with classes times features: use a hasher with fewer n_components, or features='none'."
+        )
 
 
 def checksum(*fields: object, content: Any = b"") -> int:
@@ -627,6 +638,7 @@ class SqlStore:
     def put_state(self, content: bytes, seq: int, n_learned: int) -> None:
         """Write the state of the hasher and its version; what was kept of the stream for it may go."""
         database = self.database
+        _check_size(content, "The state of the hasher")
         database.execute("DELETE FROM state")
         database.execute("INSERT INTO state VALUES (?, ?, ?)", seq, content, checksum(seq, content=content))
         database.execute("DELETE FROM stream WHERE seq IN (SELECT seq FROM gone WHERE seq <= ?)", seq)
@@ -662,6 +674,7 @@ class SqlStore:
 
     def put_generation(self, number: int, encoder: bytes, seqs: Seqs, codes: Codes) -> None:
         """Write an encoder and the codes of all items in place of those in use."""
+        _check_size(encoder, "The encoder")
         for table in ("generation", "codes"):
             self.database.execute(f"DELETE FROM {table}")
         self.database.execute(
