@@ -54,7 +54,7 @@ layers: .venv/dev
 PROGRAMS = chromium redis-server nats-server
 APT_GET = DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3
 programs:
-	@missing=; for program in $(PROGRAMS); do \
+	@PATH="$$PATH:/usr/sbin"; missing=; for program in $(PROGRAMS); do \
 	  command -v $$program > /dev/null || missing="$$missing $$program"; done; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \

@@ -5,7 +5,8 @@ when the answer is there. The echo takes the same body, reads it as JSON, and an
 service is what one writes in ten lines: a pydantic model, a projection, ``IndexBinaryFlat``. The writer, a third
 process, replaces and adds 1000 items per second in batches of 100; all it was acknowledged must be there at the end.
 The refresh is that of HROH. Quiet rounds and others alternate. Arrays are compared with JSON by the CPU time of client
-and service together, in one process.
+and service together, in one process. Searches that return the payload too, that are filtered by a label, or that rank
+by what was learned (HROH) are compared with the echo at 8 connections.
 """
 
 from __future__ import annotations
@@ -202,6 +203,19 @@ def measure(urls: dict[str, tuple[str, list[bytes]]]) -> list[Row]:
     return rows
 
 
+def measure_kinds(echo: tuple[str, list[bytes]], kinds: dict[str, tuple[str, list[bytes], str]]) -> list[Row]:
+    """Compare kinds of searches with the echo at 8 connections, all in turn; each has a bar."""
+    taken: dict[str, list[float]] = {name: [] for name in kinds}
+    for round_ in range(ROUNDS + 1):
+        n_echoes = len(asyncio.run(load(*echo, CONNECTIONS[1])))
+        for name, (url, requests, _) in kinds.items():
+            share = len(asyncio.run(load(url, requests, CONNECTIONS[1]))) / n_echoes
+            if round_:  # the first warms up
+                taken[name].append(share)
+    what = f"requests per second, {CONNECTIONS[1]} connections, "
+    return [Row.of(what + name, taken[name], "search / echo", bar) for name, (_, _, bar) in kinds.items()]
+
+
 def p99(url: str, requests: list[bytes], n_connections: int) -> float:
     return float(np.percentile(asyncio.run(load(url, requests, n_connections)), 99))
 
@@ -278,24 +292,20 @@ def make_collection(path: Path, hasher: OnlineHasher) -> None:
     labels = [label if i < N_LABELLED else None for i, label in enumerate(y.tolist())]
     with Collection.open(path, hasher) as collection:
         for start in range(0, N, 10_000):
-            some = slice(start, start + 10_000)
-            collection.upsert(range(start, min(start + 10_000, N)), X[some], labels[some])
+            some, ids = slice(start, start + 10_000), range(start, min(start + 10_000, N))
+            collection.upsert(ids, X[some], labels[some], [{"name": f"item {id}", "price": id % 100} for id in ids])
 
 
-def during_refresh(requests: list[bytes]) -> Row:
+def during_refresh(url: str, requests: list[bytes], client: Client) -> Row:
     """Compare the p99 of searches while HROH is refreshed with the quiet one."""
     X, y = make_items(100, seed=2)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "items.oh"
-        make_collection(path, HROH(n_bits=64, random_state=0))
-        with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
-            p99(url, requests, 1)
-            quiet = median(p99(url, requests, 1) for _ in range(ROUNDS))
-            client.upsert(range(100), X, y)
-            client.refresh(wait=False)
-            busy = [p99(url, requests, 1)]
-            while len(busy) < ROUNDS and client.stats().refreshing:
-                busy.append(p99(url, requests, 1))
+    p99(url, requests, 1)
+    quiet = median(p99(url, requests, 1) for _ in range(ROUNDS))
+    client.upsert(range(100), X, y)
+    client.refresh(wait=False)
+    busy = [p99(url, requests, 1)]
+    while len(busy) < ROUNDS and client.stats().refreshing:
+        busy.append(p99(url, requests, 1))
     ratios = [one / quiet for one in busy]
     what = "p99 of a search while HROH is refreshed, 1 connection"
     seconds = {"refreshing": median(busy), "quiet": quiet}
@@ -304,22 +314,35 @@ def during_refresh(requests: list[bytes]) -> Row:
 
 def run() -> list[Row]:
     queries = make_items(200, seed=4)[0]
-    bodies = [json.dumps({"vectors": [query.tolist()], "k": K}).encode() for query in queries]
+
+    def asking(path: str, **options: object) -> list[bytes]:
+        bodies = [{"vectors": [query.tolist()], "k": K, **options} for query in queries]
+        return [request_bytes(path, json.dumps(body).encode()) for body in bodies]
+
+    searches = asking("/api/v1/search")
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "items.oh"
+        path, learned = Path(folder) / "items.oh", Path(folder) / "learned.oh"
         make_collection(path, HCOH(n_bits=64, random_state=0))
+        make_collection(learned, HROH(n_bits=64, random_state=0))
+        size = len(json.dumps({"version": N, "ids": [[N] * K], "distances": [[1] * K]}))
         with process("-m", "onlinehash.cli", "serve", str(path), "--port", "0") as url, Client(url) as client:
-            size = len(json.dumps({"version": N, "ids": [[N] * K], "distances": [[1] * K]}))
-            with (
-                process("-c", _ECHO + _SERVE, str(size)) as echo,
-                process("-c", _FAISS + _SERVE, str(N), str(D)) as faiss,
-            ):
-                urls = {
-                    "search": (url, [request_bytes("/api/v1/search", body) for body in bodies]),
-                    "echo": (echo, [request_bytes("/echo", body) for body in bodies]),
-                    "faiss": (faiss, [request_bytes("/search", body) for body in bodies]),
-                }
-                rows = measure(urls)
-            rows += during_writes(*urls["search"], client)
-    rows.append(during_refresh(urls["search"][1]))
-    return rows + arrays_against_json()
+            with process("-c", _ECHO + _SERVE, str(size)) as echo:
+                with process("-c", _FAISS + _SERVE, str(N), str(D)) as faiss:
+                    urls = {
+                        "search": (url, searches),
+                        "echo": (echo, asking("/echo")),
+                        "faiss": (faiss, asking("/search")),
+                    }
+                    rows = measure(urls)
+                with process("-m", "onlinehash.cli", "serve", str(learned), "--port", "0") as learned_url:
+                    kinds = {
+                        "plain search": (url, searches, "at least 0.5"),
+                        "with payload": (url, asking("/api/v1/search", include=["payload"]), "at least 0.25"),
+                        "label filter": (url, asking("/api/v1/search", labels=[7]), "at least 0.3"),
+                        "learned ranking": (learned_url, searches, "at least 0.15"),
+                    }
+                    rows += measure_kinds(urls["echo"], kinds)
+                    with Client(learned_url) as learned_client:
+                        refreshed = during_refresh(learned_url, searches, learned_client)
+            rows += during_writes(url, searches, client)
+    return [*rows, refreshed, *arrays_against_json()]

@@ -96,7 +96,7 @@ def opened(browser: Browser, url: str, route: str, size: tuple[int, int], dark: 
     page = context.new_page()
     page.goto(f"{url}/{route}")
     page.wait_for_selector("body[data-ready]", state="attached", timeout=300_000)
-    page.wait_for_load_state("networkidle")
+    page.wait_for_load_state("networkidle", timeout=300_000)
     yield page
     context.close()
 

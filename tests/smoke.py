@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 import onlinehash as oh
 
 HERE = Path(oh.__file__).parent
@@ -30,15 +32,21 @@ with TemporaryDirectory() as folder:
     with oh.Collection.open(f"{folder}/digits.oh", hasher="hcoh") as digits:
         digits.upsert(range(1000), split.stream.X[:1000], split.stream.y[:1000])
         assert len(digits.search(split.queries.X[0], k=5)) == 5
-    for command in ("datasets", f"evaluate --model {folder}/model.oh --dataset digits"):
+    for name, side in (("queries", split.queries), ("items", split.database)):
+        np.savez(f"{folder}/{name}.npz", X=side.X, y=side.y)
+    files = f"--queries {folder}/queries.npz --database {folder}/items.npz"
+    for command in ("datasets", f"evaluate --model {folder}/model.oh {files}", f"demo --quick --out {folder}/demo"):
         subprocess.run([sys.executable, "-m", "onlinehash.cli", *command.split()], check=True, capture_output=True)
     for module, code in {
         "psycopg": "Collection.open('a', 'lsh', store='postgresql://127.0.0.1/a')",
         "pymilvus": "from onlinehash.indexes.engines import MilvusIndex",
+        "matplotlib": "from onlinehash.experiments.export import check_report; check_report(Path('a.html'))",
     }.items():
         if find_spec(module) is None:  # the way out is in the error
-            program = f"from onlinehash import Collection; {code}"
+            program = f"from pathlib import Path; from onlinehash import Collection; {code}"
             run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
             assert "pip install '.[" in run.stderr, run.stderr
 
+if sys.platform == "win32":
+    sys.stdout.write("Not on Windows: Milvus Lite, keys of the service read again on SIGHUP, uvloop.\n")
 sys.stdout.write(f"onlinehash {oh.__version__} works on Python {sys.version.split()[0]}.\n")

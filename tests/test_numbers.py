@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 SMALLER = 0.9  # what all results are multiplied by; it changes three decimals from .010 on
 PRINTED = re.compile(r"\((\.\d{3})\)")
 VALUE = re.compile(r"(?<![\d.])\.\d{3}\b")
+TYPED = re.compile(r"(?<![\w.])\.\d{3,4}\b")
+SOURCES = ("easured once", "table above", "](")
 
 
 def pages():
@@ -23,7 +25,10 @@ def pages():
     spec.loader.exec_module(module)
     names = (
         "README.md",
+        "docs/comparison.md",
         "docs/reproduction.md",
+        "docs/guides/documents.md",
+        "docs/guides/rank-by-what-was-learned.md",
         "docs/hashers/hroh.md",
         "docs/hashers/hcoh.md",
         "docs/hashers/index.md",
@@ -76,6 +81,25 @@ def test_every_number_follows_from_results(page, make, monkeypatch):
         if len(numbers[0]) == len(numbers[1]):  # a verdict may name other values
             typed = [a for a, b in zip(*numbers, strict=True) if a == b and float(a) >= 0.01 and a not in printed]
             assert not typed, f"{typed} do not come from results: {old}"
+
+
+def prose():
+    """Return the texts that are written by hand, without their generated parts and code."""
+    generated_pages = ("docs/cli.md", "docs/http.md", "docs/hashers/index.md", "docs/reproduction.md")
+    pages = [ROOT / "README.md", ROOT / "docs" / "_reproduction.txt", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in pages:
+        name = page.relative_to(ROOT).as_posix()
+        if name not in generated_pages and not name.startswith("docs/decisions/"):  # whose README says it of all
+            text = re.sub(r"(?s)<!-- (?!end)[^>]* -->\n.*?<!-- end -->", "", page.read_text())
+            yield pytest.param(re.sub(r"(?s)```.*?```", "", text), id=name)
+
+
+@pytest.mark.parametrize("text", list(prose()))
+def test_values_that_are_typed_say_where_they_come_from(text):
+    unexplained = [
+        line for line in text.splitlines() if TYPED.search(line) and not any(source in line for source in SOURCES)
+    ]
+    assert not unexplained, "generate them, or say that they were measured once"
 
 
 def _floats(content):

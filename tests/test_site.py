@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 from onlinehash.cli import app
@@ -26,6 +27,7 @@ DOCS = ROOT / "docs"
 WALKS = [
     ROOT / "README.md",
     DOCS / "quickstart.md",
+    DOCS / "research.md",
     DOCS / "guides" / "write-your-own-hasher.md",
 ]  # commands that are typed as printed
 PACKAGES = (
@@ -79,6 +81,13 @@ def test_every_page_is_in_the_navigation_and_has_a_title(site, pages):
         assert (site / built).is_file(), f"{name} is not on the site"
         assert built == "index.html" or built in home, f"{name} is not in nav of mkdocs.yml"
         assert re.search(r"<h1[^>]*>\s*\S", (site / built).read_text()), f"{name} has no title"
+
+
+def test_navigation_has_two_levels():
+    for section in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]:
+        for pages in section.values():
+            for entry in [] if isinstance(pages, str) else pages:
+                assert isinstance(entry, str) or all(isinstance(page, str) for page in entry.values()), entry
 
 
 def test_nothing_is_loaded_from_elsewhere(site, pages):

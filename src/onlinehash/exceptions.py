@@ -208,11 +208,11 @@ def needs_extra(module: str, extra: str) -> Iterator[None]:
 
     Examples
     --------
-    >>> with needs_extra("lapis", "mat"):
+    >>> with needs_extra("lapis", "gpu"):
     ...     import lapis
     Traceback (most recent call last):
         ...
-    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[mat]'
+    onlinehash.exceptions.MissingExtraError: lapis is not installed. In a clone of onlinehash, run: pip install '.[gpu]'
     """
     try:
         yield

@@ -83,6 +83,9 @@ class Batch(NamedTuple):
         return Batch(self.X[rows], self.y[rows])
 
 
+_COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
+
+
 @dataclass(frozen=True, eq=False)
 class SearchResult:
     """Ids and distances of the items found, nearest first.
@@ -127,15 +130,19 @@ class SearchResult:
         return len(self.ids)
 
     def __getitem__(self, i: int) -> SearchResult:
-        return replace(self, **{name: rows[i] for name, rows in self._columns().items()})
+        columns = {}
+        for name in _COLUMNS:
+            rows = getattr(self, name)
+            if rows is not None:
+                columns[name] = rows[i]
+        return replace(self, **columns)
 
     def __iter__(self) -> Iterator[SearchResult]:
         return (self[i] for i in range(len(self)))
 
     def _columns(self) -> dict[str, Any]:
         """Return what has one row per query."""
-        names = ("ids", "distances", "labels", "payload", "vectors")
-        return {name: rows for name in names if (rows := getattr(self, name)) is not None}
+        return {name: rows for name in _COLUMNS if (rows := getattr(self, name)) is not None}
 
     def without(self, ids: Sequence[int | str], k: int | None) -> SearchResult:
         """Return at most k items per query, None for all, without the id that is given for each query."""

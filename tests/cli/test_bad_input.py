@@ -39,7 +39,7 @@ def test_a_missing_file_is_named(folder, run):
     [
         "encode . X.npy --out c.npy",
         "learn X.npy y.npy --resume . --out new.oh",
-        "evaluate --model . --dataset digits",
+        "evaluate --model . --queries Q.npy --database D.npy",
         "onnx . new.onnx",
         "collection restore . new.oh",
         "collection check .",
@@ -58,7 +58,7 @@ def test_commands_of_a_collection_refuse_other_files(folder, run, model):
     refused(run, "collection restore model.oh new.oh", "model.oh is a hasher; use: onlinehash encode")
     refused(run, "collection check model.oh", "model.oh is a hasher; use: onlinehash encode")
     refused(run, "collection create model.oh", "model.oh is a hasher; use: onlinehash encode")
-    refused(run, "ingest model.oh --into new.oh", "model.oh is a hasher; use: onlinehash encode")
+    refused(run, "ingest model.oh --into new.oh", "model.oh has the extension '.oh'")
 
 
 def test_a_missing_module_is_named(folder, run):
@@ -188,13 +188,13 @@ def test_a_damaged_model_is_refused(folder, run, model):
     for bad in ("cut.oh", "garbage.oh", "pickle.oh", "X.npy"):
         refused(run, f"encode {bad} X.npy --out c.npy", bad, "damaged")
         refused(run, f"learn X.npy y.npy --resume {bad} --out new.oh", bad, "damaged")
-        refused(run, f"evaluate --model {bad} --dataset digits", bad, "damaged")
+        refused(run, f"evaluate --model {bad} --queries Q.npy --database D.npy", bad, "damaged")
 
 
 def test_a_file_of_another_kind_is_refused(folder, run, model):
     FlatIndex(32).save("i.ohi")
     refused(run, "encode i.ohi X.npy --out c.npy", "i.ohi is an index")
-    refused(run, "encode model.oh model.oh --out c.npy", "model.oh is a hasher; use: onlinehash encode model.oh")
+    refused(run, "encode model.oh model.oh --out c.npy", "model.oh has the extension '.oh'; use one of .npy")
 
 
 def test_features_in_place_of_codes_ask_for_a_model(folder, run):
@@ -209,10 +209,9 @@ def test_codes_of_different_widths_are_refused(folder, run):
 
 
 def test_names_that_are_unknown_are_answered_with_the_known(folder, run, model):
-    refused(run, "learn --dataset digit --out new.oh", "Did you mean 'digits'?")
-    refused(run, "learn --dataset digits --protocol onlin --out new.oh", "Did you mean 'online'?")
-    refused(run, "evaluate --model model.oh --dataset mnits", "Did you mean 'mnist'?")
-    refused(run, "evaluate --model model.oh --dataset digits --ties none", "expected")
+    refused(run, "compare my:Own --dataset digit", "Did you mean 'digits'?")
+    refused(run, "compare my:Own --protocol onlin", "not one of 'online', 'published'")
+    refused(run, "evaluate --model model.oh --queries Q.npy --database D.npy --ties none", "expected")
 
 
 def test_values_out_of_range_are_refused(folder, run, model):
@@ -233,4 +232,5 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(folder, run, 
 
 def test_a_data_set_that_is_not_here_says_where_to_put_it(folder, run, monkeypatch):
     monkeypatch.setenv("ONLINEHASH_DATA", str(folder))
-    refused(run, "learn --dataset places205 --out new.oh", "places205", "ONLINEHASH_DATA")
+    Path("my.py").write_text("class Own:\n    partial_fit = snapshot = None.__init__\n")
+    refused(run, "compare my:Own --dataset places205", "places205", "ONLINEHASH_DATA")

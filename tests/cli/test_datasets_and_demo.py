@@ -4,10 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from onlinehash.datasets import dataset_names
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_data_sets_are_listed_with_their_sizes(folder, run):
@@ -25,17 +28,21 @@ def test_data_sets_as_json_say_what_is_here(folder, run, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_demo_shows_a_rise_searches_and_a_picture(folder, run):
+def test_the_demo_shows_a_rise_searches_and_a_picture_without_a_library_for_figures(folder, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("demo --quick --out pictures/here")
     text = result.stdout
     assert "1500 labelled instances arrive" in text
-    assert "HROH, 32 bits: mAP" in text
-    assert "HCOH, 32 bits: mAP" in text
+    assert "HROH, 0: 0 ✓" in text
+    assert "HCOH, 0: 0 ✓" in text
     assert "✓" in text
     assert "█" in text
-    assert "Picture: pictures/here/demo.png" in text
-    assert Path("pictures/here/demo.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in Path("pictures/here").iterdir()] == ["demo.png"]
+    assert "Picture, for a browser: pictures/here/demo.svg" in text
+    assert [path.name for path in Path("pictures/here").iterdir()] == ["demo.svg"]
+    drawn = ElementTree.parse("pictures/here/demo.svg").getroot()
+    texts = [element.text for element in drawn.iter(f"{SVG}text")]
+    assert "HROH on digits: mAP rises as instances arrive" in texts
+    assert len(list(drawn.iter(f"{SVG}image"))) == 10 * (1 + 2 * 5)  # queries, and what two methods found
     assert max(map(len, text.splitlines())) < 110
     assert result.stderr == ""
     assert not {"\x1b", "\r"} & set(text)
@@ -61,3 +68,9 @@ for path in root.rglob("*.py"):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == ""  # no kernel is left
     assert "Compiled." in done.stderr
+
+
+def test_nothing_is_run_for_a_report_that_cannot_be_drawn(monkeypatch, folder, run):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "[research]" in run("reproduce --quick", 1).stderr
+    assert not list(Path("quick-results").iterdir())

@@ -60,6 +60,35 @@ def test_documents_are_classified_by_their_text(run, folder):
     lines = run("classify new.jsonl --in tickets.oh --documents text --max-error .2 --json").stdout.splitlines()
     best = [json.loads(line)["alternatives"][0][0] for line in lines]
     assert best[0] == "card" and [json.loads(line)["id"] for line in lines] == [0, 1]
+    shown = run("classify new.jsonl --in tickets.oh --documents text --max-error .2").stdout.splitlines()
+    assert shown[0] == "id\tlabel\tscore\tknown\tdocument"
+    assert [row.split("\t")[-1] for row in shown[1:]] == ["I lost my card", "give me a refund"]
+    one = json.loads(run("classify 'I lost my card' --in tickets.oh --max-error .2 --json").stdout)
+    assert one == json.loads(lines[0])
+    assert "There is no file other.csv" in run("classify other.csv --in tickets.oh", 1).output
+
+
+def test_listed_items_show_their_text(run, folder):
+    texts = ["my card is lost", "the card\twas lost", "a refund, please", "I want a refund"] * 5 + ["refund " * 40] * 2
+    Path("tickets.jsonl").write_text(
+        "".join(
+            json.dumps({"id": i, "text": t, "label": "card" if "card" in t else "refund"}) + "\n"
+            for i, t in enumerate(texts[:-1])
+        )
+        + json.dumps({"id": 21, "text": texts[-1]})
+        + "\n"
+    )
+    run("ingest tickets.jsonl --into tickets.oh --documents text --embed char_ngrams --set n_components=64")
+    with Collection.open("tickets.oh") as tickets:
+        tickets.update(3, labels="card")  # a wrong label
+        tickets.refresh()
+    (wrong,) = run("suspects tickets.oh -n 1").stdout.splitlines()[1:]
+    assert wrong.split("\t")[::4] == ["3", "I want a refund"]
+    (unsure,) = run("review tickets.oh --by unknown").stdout.splitlines()[1:]
+    assert unsure.split("\t")[0] == "21" and unsure.endswith("refund refund ...") and len(unsure) < 130
+    header, best = run("collection search tickets.oh 'the lost card' -k 1").stdout.splitlines()
+    assert header == "query\tid\tdistance\tlabels\tdocument" and best.split("\t")[-1] == "the card was lost"
+    assert run(f"collection search tickets.oh '{'a lost card ' * 100}' -k 1").stdout.count("\n") == 2
 
 
 def test_wrong_labels_and_what_to_label_next_are_listed(run, digits):
@@ -74,6 +103,8 @@ def test_wrong_labels_and_what_to_label_next_are_listed(run, digits):
     lines = run(f"review {digits} -n 5 --by diverse --json").stdout.splitlines()
     assert [json.loads(line)["id"] for line in lines] == [one.id for one in unsure]
     assert run(f"review {digits} -n 1").stdout.startswith("id\tsuggested\tscore\tknown\n")
+    header, *rows = run(f"review {digits} -n 5 --by unknown").stdout.splitlines()
+    assert header == "id\tsuggested\tscore\tknown\tgroup" and all(row.count("\t") == 4 for row in rows)
 
 
 def test_items_are_linked_and_labels_are_merged_and_renamed(run, digits):

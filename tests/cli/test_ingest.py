@@ -36,14 +36,14 @@ def holds(n_items, path="items.oh"):
         return len(collection) == n_items == collection.stats().n_learned
 
 
-def test_json_lines_as_a_stream_are_applied_once(run):
+def test_json_lines_as_a_stream_are_applied_once(run, caplog):
     Path("items.jsonl").write_bytes(b"\n".join(line(id) for id in range(100)) + b"\nbad\n")
     done = run("ingest items.jsonl --once --into items.oh --method hcoh --bits 16 --batch 30")
     assert done.stdout == ""
     said = done.stderr
     assert "Stored 100 items, 1 sent to the dead-letter file; lag 0" in said
     assert said.endswith("items.oh holds 100.\n")
-    assert "items.jsonl: 1 not applied; the first is" in said
+    assert "items.jsonl: 1 not applied; the first is" in caplog.text  # Python prints warnings
     assert holds(100)
     again = run("ingest items.jsonl --into items.oh --once").stderr
     assert again.startswith("Stored 0 items; lag 0")
@@ -89,7 +89,7 @@ def test_redis_until_sigterm(redis_server):
             for id in range(50, 500):
                 client.xadd("items", {"item": line(id)})
             process.terminate()
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=180)
         finally:
             process.kill()
         assert process.returncode == 0, said
@@ -201,7 +201,6 @@ def test_items_that_cannot_be_searched_are_warned_of(run):
         ("tables --into items.oh --once", 2, "--once is for a stream or a .jsonl file"),
         ("tables --into items.oh", 2, "tables holds no .parquet files"),
         ("items.jsonl --into items.oh --follow --no-header", 2, "--no-header is for a file"),
-        ("items.jsonl --into items.oh --header", 2, "--header is for a .csv file"),
         ("items.csv --into items.oh --follow", 2, "--follow is for a stream or a .jsonl file"),
     ],
 )
@@ -226,9 +225,17 @@ def test_a_file_without_ids_is_not_added_twice(run):
 
 def test_a_collection_keeps_its_hasher(run):
     Path("items.jsonl").write_bytes(line(0))
-    for options in ("--method hcoh --bits 16", "--bits 16", "--method hcoh", "--seed 0", "--set n_bits=16", ""):
+    for options in ("--method hcoh --bits 16", "--method hcoh --bits 16 --seed 0", ""):
         run(f"ingest items.jsonl --into items.oh {options}")
-    for options in ("--bits 24", "--method hroh", "--seed 1", "--method hroh --bits 16", "--set learning_rate=3"):
+    for options in (
+        "--bits 24",
+        "--bits 16",
+        "--method hcoh",
+        "--method hroh",
+        "--seed 1",
+        "--method hroh --bits 16",
+        "--set balance=1",
+    ):
         error = run(f"ingest items.jsonl --into items.oh {options} --refresh manual", 1).stderr
         assert "learns with HCOH(n_bits=16, random_state=0), not " in error
     with Collection.open("items.oh") as collection:

@@ -21,17 +21,6 @@ def test_learning_a_file_equals_the_python_api(run, split):
     np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
 
 
-def test_a_data_set_is_learned_like_its_stream_in_a_file(run, split):
-    run("learn --dataset digits --set n_components=64 --out a.oh")
-    run("learn X.npy y.npy --set n_components=64 --out b.oh")
-    assert Path("a.oh").read_bytes() == Path("b.oh").read_bytes()
-
-
-def test_the_published_protocol_learns_without_centring(run):
-    run("learn --dataset digits --protocol published --method hcoh --out a.oh")
-    assert load_hasher("a.oh").preprocess == "none"
-
-
 def test_resuming_equals_learning_in_one_go(run, split):
     np.savez("first.npz", X=split.stream.X[:701], y=split.stream.y[:701])
     np.savez("rest.npz", X=split.stream.X[701:], y=split.stream.y[701:])
@@ -95,7 +84,6 @@ def test_resume_refuses_parameters_that_the_file_has(run, model, option):
     [
         "learn --out a.oh",
         "learn X.npy y.npy",
-        "learn X.npy y.npy --dataset digits --out a.oh",
         "learn X.npy y.npy --out a.oh --set n_bits",
         "learn X.npy y.npy --out a.oh --bits many",
     ],
@@ -110,15 +98,8 @@ def test_methods_without_labels_need_none(run, split):
     np.testing.assert_array_equal(codes_of("a.oh", split), hasher.transform(split.queries.X))
 
 
-def test_a_data_set_gives_its_learning_rate_to_hcoh_alone(run, split):
-    run("learn --dataset digits --method osh --out a.oh")
-    assert load_hasher("a.oh").learning_rate == 0.1
-    run("learn --dataset digits --method hcoh --out b.oh")
-    assert load_hasher("b.oh").learning_rate == split.learning_rate
-
-
 def test_hroh_with_its_own_settings_is_learned_unless_another_method_is_chosen(run):
-    run("learn --dataset digits --set n_components=64 --out a.oh")
+    run("learn X.npy y.npy --set n_components=64 --out a.oh")
     hasher = load_hasher("a.oh")
     assert (hasher.name, hasher.n_bits, hasher.preprocess) == ("hroh", 32, "unit")
 

@@ -71,7 +71,7 @@ def test_ctrl_c_leaves_nothing_behind(folder):
         wait_until(lambda: "long.npy" in learning.read_text() if learning.exists() else time.sleep(5) is None)
         process.send_signal(signal.SIGINT)
         try:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=180)
         finally:
             process.kill()
     assert (process.returncode, said) == (130, b"interrupted.\n")
@@ -97,7 +97,7 @@ except KeyboardInterrupt:
     print("stopped")
 """
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=heed_ctrl_c)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, preexec_fn=heed_ctrl_c)
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 

@@ -46,5 +46,5 @@ def test_read_only_strided_and_unaligned_codes_are_accepted():
 
 
 def test_codes_of_different_widths_are_refused():
-    with pytest.raises(InvalidCodesError, match="queries have 1 bytes per row, codes have 2"):
+    with pytest.raises(InvalidCodesError, match="codes has 2 bytes per row, but 8 bits take 1"):
         hamming_distances(np.zeros((1, 1), np.uint8), np.zeros((1, 2), np.uint8))

@@ -3,7 +3,7 @@
 import threading
 from contextlib import contextmanager
 
-TIMEOUT = 60  # seconds after which a test that waits in vain fails
+TIMEOUT = 180  # seconds after which a test that waits in vain fails
 
 
 def before_each_chunk(monkeypatch, collection, call):
@@ -18,6 +18,11 @@ def before_each_chunk(monkeypatch, collection, call):
 
     monkeypatch.setattr(collection._store, "stream", stream)
     return n_read
+
+
+def wait_for_refresh(collection):
+    """Return when no refresh is under way, and none is due; raise what ended the last too early."""
+    collection._refresher.wait()
 
 
 @contextmanager

@@ -185,7 +185,7 @@ REFUSED = [
     (InvalidFeaturesError, "NaN", lambda c, X: c.upsert(1, X[0] * np.nan)),
     (InvalidFeaturesError, "too large for float32", lambda c, X: c.upsert(1, X[0].astype(float) * 1e60)),
     (InvalidLabelsError, "labels of this collection are int", lambda c, X: c.upsert(1, X[0], "cat")),
-    (InvalidLabelsError, "y has 1 labels", lambda c, X: c.upsert([1, 2], X[:2], [1])),
+    (InvalidLabelsError, "labels has 1 labels", lambda c, X: c.upsert([1, 2], X[:2], [1])),
     (InvalidInputError, "one per id", lambda c, X: c.upsert([1, 2], X[:2], payload=["a"])),
     (InvalidInputError, "JSON", lambda c, X: c.upsert(1, X[0], payload=object())),
     (InvalidInputError, "JSON", lambda c, X: c.upsert(1, X[0], payload=float("inf"))),

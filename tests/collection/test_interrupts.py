@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.collection.brute import contents, pairs, ranking
-from tests.collection.refreshing import TIMEOUT, held
+from tests.collection.refreshing import TIMEOUT, held, wait_for_refresh
 from tests.thorough import times
 
 import onlinehash
@@ -76,14 +76,14 @@ def demand_exact(items):
 
 def demand_whole(items, path, expected, change=True):
     """Demand that a collection holds one of the expected states, can be changed, and is the same when opened again."""
-    items._refresher.wait()  # what was asked for before the interrupt goes on
+    wait_for_refresh(items)  # what was asked for before the interrupt goes on
     assert state(items) in expected
     demand_exact(items)
     if change:
         vectors = WIDER if items.n_features == 9 else X
         items.upsert([7, 500], vectors[[80, 81]], [1, 2], [{"a": 7}, None])
         items.delete(8)
-        items._refresher.wait()
+        wait_for_refresh(items)
         demand_exact(items)
         assert {7, 500} <= contents(items).keys()
         assert 8 not in items
@@ -91,7 +91,7 @@ def demand_whole(items, path, expected, change=True):
     assert report.ok, report
     before, _ = state(items), items.close()
     with Collection.open(path) as again:
-        again._refresher.wait()
+        wait_for_refresh(again)
         assert state(again) == before
         demand_exact(again)
 
@@ -133,7 +133,7 @@ def interrupted_at(name, template, tmp_path, sample):
         before = state(items)
         with Interrupt() as counted:
             call(items)
-        items._refresher.wait()
+        wait_for_refresh(items)
         after = state(items)
     n_interrupted = 0
     for n in sample(counted.n_places):
@@ -274,7 +274,7 @@ def test_a_refresh_never_knows_what_a_change_that_failed_has_learned(template, t
         with pytest.raises(StorageError):
             CALLS["upsert"](items)
     items._refresher.ask()  # as a change before it would have done
-    items._refresher.wait()
+    wait_for_refresh(items)
     assert items.stats().n_learned == items.hasher.version_ == N_ITEMS
     assert items.stats().version in (30, N_ITEMS)
     items.refresh()

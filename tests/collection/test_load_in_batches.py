@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests.collection.places import FilePlace
-from tests.collection.refreshing import TIMEOUT, before_each_chunk, held
+from tests.collection.refreshing import TIMEOUT, before_each_chunk, held, wait_for_refresh
 
 from onlinehash import HCOH, HROH, load_dataset, mean_average_precision
 from onlinehash.collection import generations
@@ -151,7 +151,7 @@ def test_what_is_learned_during_a_refresh_brings_another_if_it_is_due(place, dat
 
     before_each_chunk(monkeypatch, collection, feed)
     collection.upsert(range(50, 100), X[50:100], y[50:100])
-    collection._refresher.wait()
+    wait_for_refresh(collection)
     assert collection.stats().version == 300
     collection.close()
 

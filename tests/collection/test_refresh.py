@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from tests.collection.brute import pairs, ranking
-from tests.collection.refreshing import TIMEOUT, before_each_chunk, held
+from tests.collection.refreshing import TIMEOUT, before_each_chunk, held, wait_for_refresh
 
 from onlinehash import HCOH, LSH, OKH, Collection
 from onlinehash.collection import generations
@@ -75,7 +75,7 @@ def test_a_refresh_that_is_done_is_not_asked_for_again_by_what_was_learned_meanw
     assert (collection.stats().generation, collection.stats().version) == (2, 41)
     assert not collection.stats().pending  # it is made by hand
     collection.upsert(42, X[2], y[2])
-    collection._refresher.wait()
+    wait_for_refresh(collection)
     assert collection.generation == 2
     collection.close()
 
@@ -92,7 +92,7 @@ def test_a_refresh_that_was_asked_for_and_interrupted_starts_again_when_opened(p
     with place.open(readonly=True) as reader:
         assert (reader.stats().version, reader.stats().pending) == (40, True)
     with place.open() as again:
-        again._refresher.wait()
+        wait_for_refresh(again)
         assert (again.stats().version, again.stats().pending) == (60, False)
         assert again.stats().bits_recomputed == 60 * 12
         assert pairs(again.search(X[0], 300)) == ranking(again, X[0])
@@ -123,10 +123,10 @@ def test_a_number_refreshes_after_so_many_instances(place, data):
     collection.upsert(range(20, 40), X, y)
     assert collection.stats().generation == 1
     collection.upsert(range(40, 60), X, y)
-    collection._refresher.wait()
+    wait_for_refresh(collection)
     assert (collection.stats().generation, collection.stats().version) == (2, 60)
     collection.upsert(range(60, 80), X, y)
-    collection._refresher.wait()
+    wait_for_refresh(collection)
     assert collection.stats().generation == 2
     collection.close()
 
@@ -156,14 +156,14 @@ def test_when_to_refresh_is_kept_and_can_be_changed_when_opened(place, data):
     collection.close()
     with place.open() as again:
         again.upsert(range(40, 80), X, y)
-        again._refresher.wait()
+        wait_for_refresh(again)
         assert again.stats().version == 40
     with place.open(refresh=30) as again:
-        again._refresher.wait()
+        wait_for_refresh(again)
         assert again.stats().version == 80
     with place.open() as again:
         again.upsert(range(80, 120), X, y)
-        again._refresher.wait()
+        wait_for_refresh(again)
         assert again.stats().version == 120
 
 
@@ -193,7 +193,7 @@ def test_another_hasher_that_comes_during_a_refresh_makes_the_codes(place, data,
         collection.refresh(wait=False)
         assert there.wait(TIMEOUT)
         collection.change_hasher(LSH(n_bits=20, random_state=0), wait=False)
-    collection._refresher.wait()
+    wait_for_refresh(collection)
     assert (collection.encoder.method, collection.stats().pending, collection.stats().refresh_error) == (
         "lsh",
         False,
@@ -221,11 +221,11 @@ def test_a_new_hasher_without_labels_takes_over_once_it_has_some(place, data, po
         collection.upsert(range(9), X[:9])
         collection.change_hasher("hcoh")
         collection.upsert(9, X[9])  # still nothing to learn from, which is not an error
-        collection._refresher.wait()
+        wait_for_refresh(collection)
         assert (collection.stats().n_searchable, collection.encoder.method) == (10, "lsh")
         assert collection.stats().refresh_error is None
         collection.upsert(range(10, 20), X[10:], y[10:])
-        collection._refresher.wait()
+        wait_for_refresh(collection)
         assert (collection.stats().n_searchable, collection.encoder.method) == (20, "hcoh")
         assert pairs(collection.search(X[0], 30)) == ranking(collection, X[0])
     assert not caplog.records

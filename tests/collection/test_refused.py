@@ -17,7 +17,11 @@ def collection(tmp_path):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda c: c.search([[1.0], [1.0, 2.0]]), "different lengths"),
+        (lambda c: c.search([[1.0], [1.0, 2.0]]), "vectors has rows of different lengths"),
+        (lambda c: c.search([1.0, 2.0, 3.0]), "vectors has 3 features, but this collection is expecting 2"),
+        (lambda c: c.upsert(3, [1.0, 2.0, 3.0]), "vectors has 3 features, but this collection is expecting 2"),
+        (lambda c: c.upsert([3], [["a", "b"]]), "vectors has dtype <U1; pass numbers"),
+        (lambda c: c.upsert([3], np.ones((1, 2)), [1, 2]), "labels has 2 labels, vectors has 1"),
         (lambda c: c.search(np.eye(2), labels=[]), "labels is empty"),
         (lambda c: c.search(np.eye(2), labels=[[0], 1]), "one label per row"),
         (lambda c: c.search(np.eye(2), labels=b"0"), "labels are integers or strings"),
@@ -32,7 +36,7 @@ def collection(tmp_path):
         (lambda c: c.upsert([1, 2], np.eye(2), "cat"), "labels='cat' is not a list or 1d array of 2 labels"),
         (lambda c: c.upsert([3], np.ones((1, 2)), 2), "labels=2 is not a list or 1d array of 1 label, one per id"),
         (lambda c: c.upsert([3], np.ones((1, 2)), [2], "a"), "payload is not a list of 1 value, one per id"),
-        (lambda c: c.upsert([3], np.eye(2)), "vectors has 2 rows for 1 id; pass one row per id"),
+        (lambda c: c.upsert([3], np.eye(2)), "vectors has 2 rows for 1 id; pass one vector or document per id"),
         (lambda c: c.upsert(3, np.array([1e38, 0], np.float32), 1), "too large for float32"),
         (lambda c: c.upsert(3, np.array([np.nan, 0], np.float32), 1), "NaN or inf: nan at row 0, feature 0"),
         (lambda c: c.upsert([3], [[1e200, 0]], [1]), "too large for float32"),

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 )
 from tests.collection.brute import by_distance
 from tests.collection.places import EnginePlace, FilePlace
+from tests.collection.refreshing import wait_for_refresh
 from tests.thorough import times
 
 from onlinehash import HCOH, HROH, hamming_distances
@@ -117,7 +118,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.close()
         self.collection = self.place.open()
         if wait:
-            self.collection._refresher.wait()
+            wait_for_refresh(self.collection)
 
     @precondition(lambda self: self.n_learned)
     @rule(n_bits=st.integers(5, 20))
@@ -129,7 +130,7 @@ class CollectionMachine(RuleBasedStateMachine):
     @rule(query=st.integers(0, 11), k=st.integers(1, 12), label=st.none() | st.integers(0, 2), some=st.sets(numbers))
     def search(self, query, k, label, some):
         """Search with and without filters."""
-        self.collection._refresher.wait()
+        wait_for_refresh(self.collection)
         ids = [self.name(number) for number in some]
         encoder = self.collection.encoder
         stats = self.collection.stats()

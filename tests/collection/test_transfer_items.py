@@ -213,7 +213,7 @@ GOOD = '{"id": 1, "vectors": [1, 2]}\n{"id": 2, "vectors": [3, 4]}\n'
         ("a.jsonl", GOOD + '{"id": "3", "vectors": [1, 2]}\n', r"line 3: ids holds str; the ids of this .* are int"),
         ("a.jsonl", GOOD + '{"id": [3], "vectors": [1, 2]}\n', r"line 3: ids holds list"),
         ("a.jsonl", GOOD + '{"vectors": [1, 2]}\n', r"has no ids, and this collection has items"),
-        ("a.jsonl", GOOD + '{"id": 3, "vectors": [1, NaN]}\n', r"line 3: X .*NaN"),
+        ("a.jsonl", GOOD + '{"id": 3, "vectors": [1, NaN]}\n', r"line 3: vectors .*NaN"),
         ("a.jsonl", GOOD + '{"id": 3, "vectors": [1, 2], "label": 1.5}\n', r"line 3: .*label"),
         ("a.csv", "id,x,y\n1,2,3\n2,3,4\n3,4\n", r"a.csv, line 4: 2 fields; the header has 3\. The 2 items"),
         ("a.csv", "id,x,z\n1,2,3\n2,3,4\n3,4,five\n", r"a.csv, line 4: 'five' in column 'z' is not a number"),

@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 from tests.collection.brute import by_distance, pairs
+from tests.collection.refreshing import wait_for_refresh
 
 from onlinehash import HCOH, Collection, hamming_distances
 from onlinehash.collection import generations
@@ -134,7 +135,7 @@ def place_of(folder, store, name):
 
 def reopen(place):
     """Open a collection whose writer was killed; a server may take a moment to notice."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             return Collection.open(**place)
@@ -182,7 +183,7 @@ def kill(place, acknowledged, kind, n_kills, longest):
             check_codes(collection)
             n_cut_off += collection.stats().pending
         with reopen(place) as collection:
-            collection._refresher.wait()  # a refresh that was cut off has been made again
+            wait_for_refresh(collection)  # a refresh that was cut off has been made again
             assert not collection.stats().pending
             check_codes(collection)
     return {"acknowledged": n_done, "in_flight": n_in_flight, "cut_off": n_cut_off}

@@ -57,7 +57,7 @@ def change(number, model):
 
 def reopen(place):
     """Open a collection whose writer was killed; a server may take a moment to notice."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             with Collection.open(**place, readonly=True) as items:

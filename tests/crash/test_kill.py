@@ -9,7 +9,7 @@ import pytest
 from tests.servers.postgres import postgres
 from tests.thorough import times
 
-N_KILLS = times(8, 50)  # of each of four kinds
+N_KILLS = times(8, 75)  # of each of four kinds
 N_KILLS_IN_POSTGRES = times(4, 16)
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL"), pytest.mark.slow]

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from onlinehash.datasets import _entry, load_dataset
-from onlinehash.datasets._idx import IdxFiles, parse_idx
+from onlinehash.datasets._origin import IdxFiles
 from onlinehash.exceptions import DataNotFoundError, FileFormatError
 
 Publish = Callable[..., None]
@@ -124,27 +124,6 @@ def put(folder: Path, idx_set: IdxSet, *, compress: bool) -> None:
             (folder / f"{name}.gz").write_bytes(gzip.compress(content))
         else:
             (folder / name).write_bytes(content)
-
-
-@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 5), (0, 3)])
-def test_an_idx_file_holds_an_array_of_any_shape(shape: tuple[int, ...]) -> None:
-    array = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    assert np.array_equal(parse_idx(idx_bytes(array), "f"), array)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\0\0", b"\0\0\x08", b"\0\0\x08\x02\0\0\0\1", b"\0\0\x0d\x01\0\0\0\0", b"GIF8"]
-)
-def test_what_is_no_idx_file_is_refused(content: bytes) -> None:
-    with pytest.raises(FileFormatError, match="f is not an idx file"):
-        parse_idx(content, "f")
-
-
-@pytest.mark.parametrize("change", [-1, 1])
-def test_an_idx_file_with_too_few_or_too_many_bytes_is_refused(change: int) -> None:
-    content = idx_bytes(np.zeros((2, 3), np.uint8)) + b"\0"
-    with pytest.raises(FileFormatError, match=rf"\(2, 3\), but holds {6 + change} bytes"):
-        parse_idx(content[: len(content) - 1 + change], "f")
 
 
 @pytest.mark.parametrize("compress", [True, False])

@@ -69,5 +69,5 @@ def test_a_damaged_file_is_refused(tmp_path, content):
 def test_without_h5py_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
     write(tmp_path / "CIFAR10_VGG16_fc7.mat", "7.3", fea=TRAIN)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(MissingExtraError, match=r"\[mat\]"):
+    with pytest.raises(MissingExtraError, match=r"\[research\]"):
         load_dataset("cifar10_vgg16", data_dir=tmp_path)

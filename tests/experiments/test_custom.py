@@ -120,7 +120,7 @@ def test_our_own_hasher_by_its_module_gives_the_registered_result(own):
         ("own_methods:number", UnknownNameError, "Unknown class of own_methods 'number'"),
         ("own_methods:", UnknownNameError, "write module:Class"),
         ("own_methods:OnlyLearns", InvalidInputError, "has no snapshot; it needs partial_fit"),
-        ("own_methods:Demanding", InvalidInputError, "needs secret"),
+        ("own_methods:Demanding", InvalidInputError, "missing 1 required positional argument: 'secret'"),
         ("own_methods:NoEncode", InvalidInputError, "has no encode"),
     ],
 )
@@ -213,7 +213,7 @@ def test_the_command_shows_one_table_and_keeps_results(own):
     again = CliRunner().invoke(compare_app(), [*line.split(), "--json"], catch_exceptions=False)
     table = json.loads(again.stdout)
     assert table["rows"][2]["mean_average_precision"] == pytest.approx(float(rows[3][2].split()[0]), abs=1e-3)
-    assert "10 runs on digits, 0 to do." in again.stderr
+    assert "own_methods:Planes on digits: 10 runs, 0 missing, 0 stale." in again.stderr
 
 
 def test_the_table_shows_the_spread_over_seeds_and_recall(own):
@@ -258,7 +258,7 @@ def test_a_comparison_repeats_stale_runs(own, monkeypatch):
     ]
     CliRunner().invoke(app, line, catch_exceptions=False)
     monkeypatch.setattr("onlinehash.experiments.results.EPOCH", EPOCH + 1)
-    assert "2 runs on digits, 2 to do." in CliRunner().invoke(app, line, catch_exceptions=False).stderr
+    assert "2 runs, 0 missing, 2 stale." in CliRunner().invoke(app, line, catch_exceptions=False).stderr
 
 
 @pytest.mark.parametrize(

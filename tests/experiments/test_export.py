@@ -2,12 +2,14 @@
 
 import csv
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from onlinehash.exceptions import FileFormatError
+from onlinehash.exceptions import FileFormatError, MissingExtraError
 from onlinehash.experiments import parse_plan
-from onlinehash.experiments.export import FORMATS, write_report
+from onlinehash.experiments.export import FORMATS, check_report, write_report
 from onlinehash.experiments.report import Chapter
 
 
@@ -79,5 +81,15 @@ def test_another_extension_is_refused_before_anything_is_run(tmp_path, monkeypat
     from onlinehash.cli import main  # noqa: F401
     from onlinehash.cli._files import check_output
 
-    with pytest.raises(FileFormatError, match=r"use one of .html, .htm, .pdf, .tex, .csv"):
+    with pytest.raises(FileFormatError, match=r"use one of .html, .pdf, .tex, .csv"):
         check_output(tmp_path / "report.docx", *FORMATS)
+
+
+def test_tables_need_no_library_for_figures_and_others_name_the_command_that_installs_it(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for suffix in (".csv", ".tex"):
+        check_report(Path(f"report{suffix}"))
+        write_report(tmp_path / f"report{suffix}", [chapter()])
+    for suffix in (".html", ".pdf"):
+        with pytest.raises(MissingExtraError, match=r"matplotlib is not installed.*\[research\]"):
+            check_report(Path(f"report{suffix}"))

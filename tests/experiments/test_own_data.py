@@ -78,7 +78,7 @@ def test_every_kind_of_file_gives_the_same_table(rows):
         assert done.stderr.splitlines() == [
             f"{name}: 90 rows of 4 features, 3 classes. For every seed, 18 rows (6 per class) are queries; the other "
             "72 are learned and searched.",
-            f"9 runs on {name}, 9 to do.",
+            f"own_signs:Signs on {name}: 9 runs, 9 missing, 0 stale.",
         ]
         result = json.loads(done.stdout)
         assert result["k"] == 24  # all that a class has in the database: precision and recall can reach 1

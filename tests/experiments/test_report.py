@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from onlinehash.cli import app
-from onlinehash.exceptions import DataNotFoundError
 from onlinehash.experiments import load_plan, parse_plan
-from onlinehash.experiments.report import QUICK_PLAN, Chapter, read_chapter, render
+from onlinehash.experiments.report import QUICK_PLAN, Chapter, render
 from onlinehash.experiments.tables import groups, printed_for, row_name, study
 from onlinehash.hashers import HASHERS
 
@@ -130,11 +129,6 @@ def test_a_report_of_complete_results_is_made_from_them_alone(quick, tmp_path):
     command = ["reproduce", str(QUICK_PLAN), "--results", str(quick), "--report", str(out)]
     assert CliRunner().invoke(app, command).exit_code == 0
     assert "HCOH" in out.read_text()
-
-
-def test_a_folder_without_results_is_an_error_that_says_what_to_run(tmp_path):
-    with pytest.raises(DataNotFoundError, match=r"no results of the plan 'quick'.*Run: onlinehash reproduce"):
-        read_chapter(load_plan(QUICK_PLAN), tmp_path / "none")
 
 
 def test_quick_and_plans_do_not_go_together():

@@ -127,7 +127,7 @@ def test_the_command_reports_a_half_written_line(folder, monkeypatch):
     monkeypatch.chdir(folder)
     done = CliRunner().invoke(app, ["reproduce", "plan.toml"])
     assert done.exit_code == 1
-    assert done.stderr.startswith("error: results/plan.jsonl, line 5 is damaged: ")
+    assert done.stderr.startswith("error: plan.toml: results/plan.jsonl, line 5 is damaged: ")
 
 
 def test_a_deleted_line_is_a_missing_run(folder):
@@ -149,8 +149,7 @@ def test_stale_runs_are_counted_shown_and_repeated_on_demand(folder):
 
     plain = command(folder, "--report", str(folder / "report.html"))
     assert plain.exit_code == 0, plain.output
-    assert "plan: 4 runs, 0 missing, 2 stale." in plain.stderr
-    assert "Stale runs in the tables: 2. Repeat them with --stale." in plain.stderr
+    assert "plan: 4 runs, 0 missing, 2 stale (in the tables until they are repeated with --stale)." in plain.stderr
     assert "| LSH | .000 ± .000 |" in plain.stdout
     assert path.read_bytes() == before
     assert "Stale runs, made before measured values changed: 2." in (folder / "report.html").read_text()

@@ -133,7 +133,7 @@ def test_a_faulty_parameter_is_named_and_leaves_no_trace(params, message):
         ([[1, "a"], [2]], "y mixes"),
         ([[1, 2]], "labels for 1 rows, X has 2"),
         (np.array([[1, 2], [0, 1]]), "0/1 indicator"),
-        (np.array([b"a", b"b"]), "dtype"),
+        (np.array([b"a", b"b"]), "y holds bytes"),
         (np.array([2**63, 1], np.uint64), "beyond int64"),
     ],
 )

@@ -96,7 +96,7 @@ def test_retrieves_better_than_methods_that_forget():
     ("params", "told"),
     [
         ({"n_bits": 11}, "n_bits=11 is more than n_features=10; ITQ"),
-        ({"n_iterations": -1}, "n_iterations=-1 is not positive"),
+        ({"n_iterations": -1}, "n_iterations=-1 is not an integer of at least 0"),
         ({"sample_size": 0}, "sample_size=0 is not positive"),
     ],
 )

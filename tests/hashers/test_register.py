@@ -119,12 +119,6 @@ def test_an_unknown_parameter_is_refused_by_name():
         oh.make_hasher("hcoh", nbits=3)
 
 
-def test_a_class_of_your_own_learns_from_a_data_set(module):
-    line = ["learn", "--dataset", "digits", "--method", "own_hashers:Own", "--out", "own.oh"]
-    learned = CliRunner().invoke(app, line)
-    assert (learned.exit_code, "Saved Own(random_state=0) to own.oh" in learned.output) == (0, True), learned.output
-
-
 def test_the_command_line_takes_a_class_and_a_module(module):
     np.savez("items.npz", X=X, y=Y)
     runner = CliRunner()

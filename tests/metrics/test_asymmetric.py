@@ -7,7 +7,7 @@ from tests.thorough import times
 
 from onlinehash import asymmetric_distances, pack_bits, unpack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, InvalidLabelsError
-from onlinehash.metrics import AsymmetricRanking, Ranking, ranking
+from onlinehash.metrics import AsymmetricRanking, Ranking
 
 MEASURES = [(None, "possible"), (1, "possible"), (7, "possible"), (7, "found"), (60, "found"), (500, "found")]
 
@@ -78,17 +78,6 @@ def test_the_order_of_the_database_changes_nothing():
     assert a.mean_average_precision() == b.mean_average_precision()
     assert a.mean_average_precision(10, denominator="found") == b.mean_average_precision(10, denominator="found")
     assert a.precision_at(10) == b.precision_at(10)
-
-
-@pytest.mark.parametrize("chunk", [1, 100])
-def test_queries_in_chunks_have_the_same_measures(chunk, monkeypatch):
-    problem = random_problem(n_queries=9, n_bits=10)
-    whole = AsymmetricRanking(*problem)
-    expected = [whole.average_precision(k, denominator=denominator) for k, denominator in MEASURES]
-    monkeypatch.setattr(ranking, "DISTANCES_PER_CHUNK", chunk)
-    for (k, denominator), scores in zip(MEASURES, expected, strict=True):
-        got = whole.average_precision(k, denominator=denominator)
-        assert np.allclose(got, scores, rtol=0, atol=1e-12, equal_nan=True)
 
 
 def test_several_labels_make_relevant_what_shares_one():

@@ -227,5 +227,5 @@ def test_bad_arguments_are_named():
         Ranking(problem[0], ["a"] * 5, problem[2], problem[3])
     with pytest.raises(InvalidLabelsError, match="4 labels, X has 5 rows"):
         Ranking(problem[0], problem[1][:4], problem[2], problem[3])
-    with pytest.raises(InvalidCodesError, match="queries have 2 bytes"):
+    with pytest.raises(InvalidCodesError, match="codes has 1 bytes per row, but 16 bits take 2"):
         Ranking(np.zeros((5, 2), np.uint8), problem[1], problem[2], problem[3])

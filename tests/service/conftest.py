@@ -6,13 +6,13 @@ from functools import cache
 
 import httpx
 import pytest
-from tests.service.running import make, running
+from tests.service.running import MOST_MILLISECONDS, make, running
 
 from onlinehash.client import Client
 
 # A server on a busy machine may take longer than the five seconds that httpx waits by default.
 TIMEOUT = inspect.signature(httpx.Client).parameters["timeout"].default
-TIMEOUT.connect = TIMEOUT.read = TIMEOUT.write = TIMEOUT.pool = 60.0
+TIMEOUT.connect = TIMEOUT.read = TIMEOUT.write = TIMEOUT.pool = 180.0
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,9 +50,10 @@ def browser():
     if program is None:
         reason = "There is no Chromium here; on Debian, run: apt-get install chromium"
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program)
+        expect.set_options(timeout=MOST_MILLISECONDS)
         yield browser
         browser.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from tests.servers import program
 
 from onlinehash import HCOH, Collection
 from onlinehash.service import serve_in_thread
@@ -23,6 +24,7 @@ CENTRES = RNG.normal(size=(4, 6))
 Y = RNG.integers(0, 4, 200)
 X = (CENTRES[Y] + 0.3 * RNG.normal(size=(200, 6))).astype(np.float32)
 
+MOST_MILLISECONDS = 180_000  # that a page waits for anything
 
 START = """
 import os, resource, sys
@@ -45,7 +47,7 @@ class Server:
         output, name = tempfile.mkstemp()  # a pipe that nobody reads stops the process when it is full
         self.process = subprocess.Popen(command, stderr=output, env={**os.environ, **env})
         os.close(output)
-        self._output, end = Path(name), time.monotonic() + 120
+        self._output, end = Path(name), time.monotonic() + 180
         while (found := re.match(r".*?(https?://\S+).*\n", self._output.read_text())) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
@@ -55,7 +57,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=180)
         self.said = self._output.read_text().removeprefix(self._first)
         self._output.unlink(missing_ok=True)
         return self.process.returncode
@@ -69,6 +71,22 @@ def running(path, *options, **settings):
     finally:
         if server.process.poll() is None:
             server.stop(signal.SIGKILL)
+
+
+def make_certificate(folder):
+    """Write a certificate for 127.0.0.1 and its key, and return where they are."""
+    files = folder / "cert.pem", folder / "key.pem"
+    command = [program("openssl", "openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-out", files[0], "-keyout", files[1], *subject], check=True, capture_output=True)
+    return files
+
+
+def new_context(browser, **settings):
+    """Open a context of a browser, whose pages may take as long as they do on a busy machine."""
+    context = browser.new_context(**settings)
+    context.set_default_timeout(MOST_MILLISECONDS)
+    return context
 
 
 @contextmanager
@@ -121,7 +139,7 @@ class LimitedServer(Server):
         before, longest, done = self.memory("VmRSS"), [], threading.Event()
 
         def ask():
-            with httpx.Client(base_url=self.url, timeout=60) as http:
+            with httpx.Client(base_url=self.url, timeout=180) as http:
                 while not (done.is_set() and longest):
                     start = self.seconds()
                     assert http.get("/healthz").status_code == 200

@@ -47,7 +47,7 @@ def server(request, tmp_path_factory):
 
 @pytest.fixture
 def http(server):
-    with httpx.Client(base_url=server.url, headers=OWN, timeout=30) as http:
+    with httpx.Client(base_url=server.url, headers=OWN, timeout=180) as http:
         wait_until(
             lambda: http.post("/api/v1/search", json={"vectors": [[1, 2, 3, 4]]}).is_success
         )  # as warm as it gets
@@ -56,7 +56,7 @@ def http(server):
 
 def connect(server):
     host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=60)
+    return socket.create_connection((host, int(port)), timeout=180)
 
 
 def pour(connection, content, n_bytes):
@@ -153,7 +153,7 @@ def test_a_search_ends_at_its_deadline_and_operations_do_not_wait(server, http):
     answers = []
 
     def ask():
-        answers.append(httpx.post(f"{server.url}/api/v1/search", content=long, headers=JSON, timeout=120))
+        answers.append(httpx.post(f"{server.url}/api/v1/search", content=long, headers=JSON, timeout=180))
 
     askers = [threading.Thread(target=ask) for _ in range(12)]  # more than any machine answers in a second
     with server.watched(100 * MB):

@@ -80,7 +80,7 @@ def test_every_answer_is_in_the_document(operations, number, mode):
     )
     @given(operation.as_strategy(generation_mode=mode))
     def holds(case):
-        case.call_and_validate(checks=checks, timeout=60)
+        case.call_and_validate(checks=checks, timeout=180)
 
     holds()
 

@@ -6,13 +6,12 @@ import json
 import signal
 import socket
 import ssl
-import subprocess
 import time
 
 import httpx
 import numpy as np
 import pytest
-from tests.service.running import X, Y, make, running, serving_here
+from tests.service.running import X, Y, make, make_certificate, running, serving_here
 
 from onlinehash import HROH, Collection
 from onlinehash.client import AsyncClient, Client, ServiceError
@@ -185,7 +184,7 @@ def test_a_folder_of_collections_each_with_its_keys(tmp_path):
             assert http.get("/api/v1/stats").status_code == 404
             (tmp_path / "dogs.write-keys").write_text(WRITE)
             server.process.send_signal(signal.SIGHUP)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while http.get("/api/v1/collections").status_code == 200 and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert http.get("/api/v1/collections/dogs/stats", headers=bearer(WRITE)).status_code == 200
@@ -207,7 +206,7 @@ def test_keys_that_cannot_be_read_again_stay_as_they_are(tmp_path):
         ):
             spoil()
             server.process.send_signal(signal.SIGHUP)
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 180
             while reason not in server._output.read_text() and time.monotonic() < deadline:
                 time.sleep(0.02)
             with httpx.Client(base_url=f"{server.url}/api/v1/collections/cats") as http:
@@ -218,17 +217,12 @@ def test_keys_that_cannot_be_read_again_stay_as_they_are(tmp_path):
 
 
 def test_behind_a_proxy_and_with_tls(tmp_path):
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost"
-    made = subprocess.run(
-        [*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], cwd=tmp_path, check=False, capture_output=True
-    )
-    if made.returncode:
-        pytest.skip("there is no openssl")
-    tls = ("--certfile", tmp_path / "cert.pem", "--keyfile", tmp_path / "key.pem")
+    certificate, key = make_certificate(tmp_path)
+    tls = ("--certfile", certificate, "--keyfile", key)
     proxy = ("--root-path", "/items", "--trusted-proxies", "127.0.0.1", "--access-log")
     with running(make(tmp_path / "items.oh", 20), *tls, *proxy) as server:
         assert server.url.startswith("https://")
-        trusted = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+        trusted = ssl.create_default_context(cafile=certificate)
         with Client(server.url, verify=trusted) as client:
             assert len(client) == 20
         with httpx.Client(base_url=server.url, verify=trusted) as http:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 from tests.servers import free_port
-from tests.service.running import X, Y, make, running
+from tests.service.running import X, Y, make, new_context, running
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.demo.digits import data_url
@@ -20,7 +20,6 @@ from onlinehash.embedders import Embedder
 from onlinehash.service import ApiKeys, serve_in_thread
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=60_000)
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 KEY = "a-key-for-the-page-to-write"
@@ -92,7 +91,7 @@ def visit(browser):
     opened, said = [], []
 
     def visit(server, route="", *, viewport=DESKTOP, **settings):
-        context = browser.new_context(viewport=viewport, **settings)
+        context = new_context(browser, viewport=viewport, **settings)
         opened.append(context)
         context.add_init_script(SHIFTS)
         page = context.new_page()

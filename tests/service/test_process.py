@@ -36,7 +36,7 @@ class Load:
 
     def write(self, writer):
         rng = np.random.default_rng(writer)
-        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=60) as http:
+        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=180) as http:
             for number in range(100_000):
                 ids = (writer * 1000 + rng.choice(50, 5, replace=False)).tolist()
                 payload = f"{self.run} {number}"
@@ -51,7 +51,7 @@ class Load:
                 self.n_written += 1
 
     def search(self):
-        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=60) as http:
+        with suppress(httpx.TransportError), httpx.Client(base_url=self.url, timeout=180) as http:
             while True:
                 answer = http.post("/api/v1/search", json={"vectors": X[:3].tolist()})
                 if answer.status_code != 200:
@@ -61,7 +61,7 @@ class Load:
 
     def last(self, seconds):
         """Wait until both have begun, and then a little."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not (self.n_written > 3 and self.n_searches) and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(seconds)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 from tests.servers import wait_until
+from tests.service.running import new_context
 
 from onlinehash import HROH, Collection, load_dataset
 from onlinehash.demo.digits import data_url
 from onlinehash.service import serve_in_thread
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=60_000)
 
 N_ITEMS, N_FLIPPED = 1200, 100
 
@@ -29,7 +29,7 @@ def digits():
 @pytest.fixture
 def page(browser):
     """A page; at the end, nothing may stand in the browser's console."""
-    context, said = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), []
+    context, said = new_context(browser, viewport={"width": 1280, "height": 900}, reduced_motion="reduce"), []
     page = context.new_page()
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: said.append(str(error)))
@@ -204,4 +204,10 @@ def test_rows_are_decided_with_the_error_of_the_slider(page, digits, path, tmp_p
         expect(says).to_contain_text("At most 0.1 % wrong: 0 %")
         expect(answer).to_contain_text("0 of 250 rows get a label")
         assert "error=0.001" in page.url
+        page.locator("#decide-text").fill("7")
+        page.keyboard.press("Enter")
+        expect(answer).to_contain_text("item 7")
+        near = answer.locator(".near a")
+        expect(near).to_have_count(3)
+        assert not any(link.get_attribute("href").endswith("/7") for link in near.all())  # not itself
         page.close()  # before the server ends

@@ -100,7 +100,7 @@ def test_what_the_collection_refuses_is_put_away_and_the_rest_applied(collection
     assert (stats.stored, stats.dead_letters) == (20 - len(bad), len(bad))
     assert list(collection) == [i for i in range(20) if i not in bad]
     errors = {letter.message.id - 1: letter.error for letter in queue.dead}
-    assert "X has 2 features" in errors[3] or "2 numbers" in errors[3]
+    assert "vectors has 2 features" in errors[3] or "2 numbers" in errors[3]
     assert "labels of this collection are int" in errors[7]
 
 

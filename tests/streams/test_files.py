@@ -143,7 +143,7 @@ def test_what_a_collection_exports_is_a_source_for_another(tmp_path, collection)
         ("redis://localhost:x/0/items", InvalidInputError, "not an address"),
         ("redis:///0/items", InvalidInputError, "names no host"),
         ("redis://localhost/0/items?gruop=a", OnlineHashError, "Did you mean 'group'"),
-        ("redis://localhost/0/items?idle=soon", InvalidInputError, "idle='soon'"),
+        ("nats://localhost/a?ack_wait=soon", InvalidInputError, "ack_wait='soon'"),
         ("nats://localhost", InvalidInputError, "write nats://host:port/stream"),
         ("nats://localhost/a.b", InvalidInputError, "write nats://host:port/stream"),
         ("nats://localhost/a?ack_wait=0", InvalidInputError, "not a number of seconds above 0"),

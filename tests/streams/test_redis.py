@@ -98,12 +98,16 @@ def test_what_was_read_but_not_applied_comes_first(client, stream, url, collecti
     assert collection.hasher.n_samples_seen_ == 11
 
 
-def test_what_another_consumer_has_left_is_taken_over(client, stream, url, collection):
+def test_collections_of_one_group_share_its_messages_and_leave_each_other_theirs(
+    client, stream, url, collection, tmp_path
+):
     fill(client, stream, range(10))
-    client.xgroup_create(stream, "shared", "0")
-    client.xreadgroup("shared", "gone", {stream: ">"}, count=6)
-    stats = run(f"{url}?group=shared&consumer=here&idle=0.05", collection)
-    assert (stats.stored, stats.lag) == (10, 0)
+    with open_source(f"{url}?group=shared") as source:
+        source.start(collection)
+        assert len(source.fetch(6, 0)) == 6
+        with type(collection).open(tmp_path / "other.oh", "hcoh") as other:
+            assert run(f"{url}?group=shared", other, batch=100).stored == 4
+    assert (run(f"{url}?group=shared", collection).stored, len(collection)) == (6, 6)
 
 
 def test_two_collections_both_get_everything_by_default(client, stream, url, collection, tmp_path):

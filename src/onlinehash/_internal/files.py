@@ -8,7 +8,6 @@ memory-mapped. A file is written under a temporary name and moved into place.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,6 @@ Source = str | os.PathLike[str] | bytes
 _COLLECTION = 0x6F686173  # the application id of an SQLite file that is a collection
 _ENTRY = "onlinehash.2"  # under which the header is
 _NO_CHECKSUM = "0" * 64  # placeholder of the checksum while it is computed
-_PIECE = 1 << 20
 _LOADED_WITH = {
     "hasher": "load it with onlinehash.load_hasher",
     "encoder": "load it with onlinehash.Encoder.load",
@@ -101,8 +99,11 @@ def wrong_kind(path: Source, kind: str, *wanted: str) -> str:
 
 def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
-    header, tensors, start = _read_tables(source)
-    if _checksum(source, header["checksum"], start) != header["checksum"]:
+    header, tensors, content, start = _read_tables(source)
+    stored = str(header["checksum"])
+    digest = hashlib.sha256(content[:start].tobytes().replace(stored.encode(), _NO_CHECKSUM.encode(), 1))
+    digest.update(content[start:].data)
+    if digest.hexdigest() != stored:
         raise FileFormatError(
             f"{name_of(source)} is damaged: its checksum is wrong. Restore it from a copy, or learn again."
         )
@@ -113,16 +114,11 @@ def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -
             f"{name_of(source)} has layout {header['layout']} of {_article(kind)}; this version reads up to {layout}. "
             "Upgrade onlinehash."
         )
-    content: NDArray[np.uint8]
-    if isinstance(source, bytes):
-        content, mmap = np.frombuffer(source, np.uint8), False
-    else:
-        content = np.memmap(source, np.uint8, mode="r")
     arrays: Arrays = {}
     for name, entry in tensors.items():
         first, end = (start + offset for offset in entry["data_offsets"])
         array = content[first:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        arrays[name] = array if mmap else np.array(array)
+        arrays[name] = array if mmap and not isinstance(source, bytes) else np.array(array)
     return header, arrays
 
 
@@ -151,43 +147,27 @@ def name_of(source: Source) -> str:
     return "The stored state" if isinstance(source, bytes) else str(source)
 
 
-def _read_tables(source: Source) -> tuple[dict[str, Any], dict[str, Any], int]:
-    """Return our header, the table of tensors and where their bytes start, checked against the size of the file."""
+def _read_tables(source: Source) -> tuple[dict[str, Any], dict[str, Any], NDArray[np.uint8], int]:
+    """Return our header, the table of tensors, the file and where their bytes start in it, checked against its size."""
     if not isinstance(source, bytes) and not Path(source).is_file():
         raise DataNotFoundError(f"There is no file {source}.")
-    with _bytes_of(source) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        if _is_collection(file.read(72)):
-            raise FileFormatError(f"{name_of(source)} is a collection; {_LOADED_WITH['collection']}.")
-        file.seek(0)
-        try:
-            length = int.from_bytes(file.read(8), "little")
-            if length > size - 8:
+    try:
+        content: NDArray[np.uint8] = (
+            np.frombuffer(source, np.uint8) if isinstance(source, bytes) else np.memmap(source, np.uint8, mode="r")
+        )
+        if not _is_collection(content[:72].tobytes()):
+            start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+            if start > len(content):
                 raise ValueError("too short")
-            tensors = json.loads(file.read(length))
-            metadata = tensors.pop("__metadata__")
-            header = json.loads(metadata[_ENTRY])
+            tensors = json.loads(content[8:start].tobytes())
+            header = json.loads(tensors.pop("__metadata__")[_ENTRY])
             ends = [entry["data_offsets"][1] for entry in tensors.values()]
-            if 8 + length + max(ends, default=0) != size or not {"checksum", "kind", "layout"} <= header.keys():
+            if start + max(ends, default=0) != len(content) or not {"checksum", "kind", "layout"} <= header.keys():
                 raise ValueError("too short")
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
-    return header, tensors, 8 + length
-
-
-def _checksum(source: Source, stored: Any, start: int) -> str:
-    """Return the checksum of a file whose head, up to ``start``, holds the ``stored`` one."""
-    with _bytes_of(source) as file:
-        head = file.read(start).replace(str(stored).encode(), _NO_CHECKSUM.encode(), 1)
-        digest = hashlib.sha256(head)
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def _bytes_of(source: Source) -> IO[bytes]:
-    return io.BytesIO(source) if isinstance(source, bytes) else Path(source).open("rb")
+            return header, tensors, content, start
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
+    raise FileFormatError(f"{name_of(source)} is a collection; {_LOADED_WITH['collection']}.")
 
 
 def _is_collection(head: bytes) -> bool:

@@ -304,8 +304,8 @@ def check_features(
         raise InvalidFeaturesError(f"X has dtype {rows.dtype}; pass numbers, such as X.astype(np.float32).")
     if n_features is not None and rows.shape[1] != n_features:
         raise InvalidFeaturesError(
-            f"X has {rows.shape[1]} features, but {owner} is expecting {n_features} features as input, "
-            "the width it learned from. Use features of that width, or a new object."
+            f"X has {rows.shape[1]} features, but {owner} is expecting {n_features} features as input, as in the rows "
+            "it learned from."
         )
     checked: Features = rows
     return checked
@@ -412,9 +412,14 @@ def check_targets(y: Any, n_samples: int) -> tuple[Labels | LabelSets, _Mask]:
             else f"Found input variables with inconsistent numbers of samples: y has {len(column)} labels, X has "
             f"{n_samples} rows; pass one label per row."
         )
+    if several:
+        return _label_sets(list(column))
     if isinstance(column, np.ndarray):
-        return _labels_of_array(column)
-    return _label_sets(column) if several else _labels_of_list(column)
+        if column.dtype.kind == "U":
+            return column, None
+        if column.dtype.kind in "iub":
+            return _within_int64(column, "y", InvalidLabelsError), None
+    return _labels_of_list(list(column))
 
 
 def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
@@ -444,22 +449,6 @@ def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
 def _is_exact(values: NDArray[Any]) -> Any:
     """Return which floating-point numbers are whole, and so small that no other integer has the same value."""
     return (np.abs(values) < 2.0 ** min(np.finfo(values.dtype).nmant + 1, 63)) & (np.trunc(values) == values)
-
-
-def _labels_of_array(labels: NDArray[Any]) -> tuple[Labels, _Mask]:
-    kind = labels.dtype.kind
-    if kind == "U":
-        return labels, None
-    if kind in "iub":
-        return _within_int64(labels, "y", InvalidLabelsError), None
-    if kind == "f":
-        labelled = ~np.isnan(labels)
-        for wrong in labels[labelled & ~_is_exact(labels)]:
-            plain_label(wrong)  # raises
-        return _filled(np.where(labelled, labels, 0).astype(np.int64), labelled)
-    if kind in "mM" and np.isnat(labels).all():
-        return _filled(np.zeros(len(labels), np.int64), np.zeros(len(labels), bool))
-    raise InvalidLabelsError(f"Unknown label type: y has dtype {labels.dtype}; labels are integers or strings.")
 
 
 def _labels_of_list(labels: list[Any]) -> tuple[Labels, _Mask]:
@@ -557,8 +546,6 @@ def check_ids(ids: Any) -> NDArray[Any] | list[Any]:
     if isinstance(column, np.ndarray):
         if column.ndim > 1:
             raise InvalidInputError(f"ids has shape {column.shape}; pass a 1-D array of integers or strings.")
-        if column.dtype == np.int64 and column.ndim == 1:
-            return column
         if column.dtype.kind in "iu":
             return _within_int64(column.ravel(), "ids", InvalidInputError)
         column = list(column.ravel())
@@ -637,14 +624,6 @@ def check_query_values(queries: Any, n_bits: int | None = None) -> QueryValues:
             "encode_asymmetric, or np.tanh of projections."
         )
     return np.ascontiguousarray(values, np.float32)
-
-
-def check_same_width(queries: Codes, codes: Codes) -> None:
-    """Raise if two sets of codes have different widths."""
-    if queries.shape[1] != codes.shape[1]:
-        raise InvalidCodesError(
-            f"queries have {queries.shape[1]} bytes per row, codes have {codes.shape[1]}; encode both alike."
-        )
 
 
 def _codes_on_host(codes: Any, name: str) -> NDArray[Any]:

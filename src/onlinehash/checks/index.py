@@ -89,8 +89,7 @@ def index_checks(*, exact: bool = True) -> Iterator[IndexCheck]:
 
 def check_search_is_exact(make_index: MakeIndex) -> None:
     """The k nearest items are found, nearest first, ties in order, for any k."""
-    for make, n_bits in _cases(make_index):
-        index, oracle = _filled(make, n_bits)
+    for index, oracle, n_bits in _cases(make_index):
         queries = _codes(9, n_bits, seed=1)
         for k in (1, 10, 300, 5000):
             _same(index.search(queries, k), oracle.search(queries, k), f"search for {k} of {n_bits} bits")
@@ -100,8 +99,7 @@ def check_asymmetric_search_is_exact(make_index: MakeIndex) -> None:
     """The same holds for asymmetric queries."""
     if not make_index(8).supports_asymmetric:
         return
-    for make, n_bits in _cases(make_index):
-        index, oracle = _filled(make, n_bits)
+    for index, oracle, n_bits in _cases(make_index):
         queries = _values(70, n_bits)
         for k in (1, 10, 5000):
             found, expected = (each.search(queries, k, asymmetric=True) for each in (index, oracle))
@@ -110,8 +108,7 @@ def check_asymmetric_search_is_exact(make_index: MakeIndex) -> None:
 
 def check_radius_search_is_exact(make_index: MakeIndex) -> None:
     """All items within a radius are found, the radius included, nearest first, ties in order."""
-    for make, n_bits in _cases(make_index):
-        index, oracle = _filled(make, n_bits)
+    for index, oracle, n_bits in _cases(make_index):
         queries = _codes(9, n_bits, seed=1)
         for radius in (0, 2, n_bits):
             what = f"range_search of {radius} in {n_bits} bits"
@@ -120,8 +117,7 @@ def check_radius_search_is_exact(make_index: MakeIndex) -> None:
 
 def check_restricted_search_is_exact(make_index: MakeIndex) -> None:
     """With ``ids``, results equal those of an index of these items alone; unknown ids are ignored."""
-    for make, n_bits in _cases(make_index):
-        index, oracle = _filled(make, n_bits)
+    for index, oracle, n_bits in _cases(make_index):
         queries, values = _codes(3, n_bits, seed=1), _values(3, n_bits)
         for some in (oracle.ids[::3], oracle.ids[:2], oracle.ids[:0], oracle.ids):
             alone = FlatIndex(n_bits, oracle.ties)
@@ -145,8 +141,7 @@ def check_search_after_changes_is_exact(make_index: MakeIndex) -> None:
 
 def check_answers_are_true(make_index: MakeIndex) -> None:
     """Results have the requested size, true distances and order, and respect ``ids`` and the radius."""
-    for make, n_bits in _cases(make_index):
-        index, oracle = _filled(make, n_bits)
+    for index, oracle, n_bits in _cases(make_index):
         queries, ids = _codes(5, n_bits, seed=1), oracle.ids[::3]
         for k in (1, 10, 5000):
             for some in (None, ids):
@@ -172,8 +167,7 @@ def check_changes_are_seen_at_once(make_index: MakeIndex) -> None:
 
 def check_items_are_given_back(make_index: MakeIndex) -> None:
     """``len``, ``in``, ``get``, ``ids`` and ``codes`` agree."""
-    for make, n_bits in _cases(make_index):
-        index, oracle = _filled(make, n_bits)
+    for index, oracle, n_bits in _cases(make_index):
         _same_items(index, oracle)
         some = oracle.ids[::7]
         promise(np.array_equal(index.get(some), oracle.get(some)), "get returns other codes")
@@ -315,14 +309,17 @@ def _orders(make_index: MakeIndex) -> list[MakeIndex]:
     return [partial(make_index, ties=ties) for ties in ("id", "hash")] if has_ties else [make_index]
 
 
-def _cases(make_index: MakeIndex) -> list[tuple[MakeIndex, int]]:
-    """Return a factory for each order of ties, with each number of bits."""
-    return [(make, n_bits) for make in _orders(make_index) for n_bits in _N_BITS]
+def _cases(make_index: MakeIndex) -> Iterator[tuple[Any, FlatIndex, int]]:
+    """Yield an index and the oracle with the same items for each order of ties, with each number of bits."""
+    for make in _orders(make_index):
+        for n_bits in _N_BITS:
+            yield *_filled(make, n_bits), n_bits
 
 
-def _oracle(index: Any) -> FlatIndex:
-    """Return an empty index that must find the same."""
-    return FlatIndex(index.n_bits, getattr(index, "ties", "id"))
+def _empty(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
+    """Return an empty index, and one that must find the same."""
+    index = make_index(n_bits)
+    return index, FlatIndex(n_bits, getattr(index, "ties", "id"))
 
 
 def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
@@ -330,8 +327,7 @@ def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
     rng = np.random.default_rng(n_bits)
     ids = np.append(rng.permutation(3000) - 1000, [np.iinfo(np.int64).min, np.iinfo(np.int64).max])
     codes, others = _codes(len(ids), n_bits), _codes(500, n_bits, seed=9)
-    index = make_index(n_bits)
-    oracle = _oracle(index)
+    index, oracle = _empty(make_index, n_bits)
     for each in (index, oracle):
         each.upsert(codes[:1000], ids[:1000])
         each.upsert(codes[1000:], ids[1000:])
@@ -343,8 +339,7 @@ def _filled(make_index: MakeIndex, n_bits: int) -> tuple[Any, FlatIndex]:
 def _changes(make_index: MakeIndex) -> Iterator[tuple[Any, FlatIndex]]:
     """Yield an index and the oracle after each of many changes to both."""
     rng = np.random.default_rng(5)
-    index = make_index(16)
-    oracle = _oracle(index)
+    index, oracle = _empty(make_index, 16)
     for step in range(60):
         size = int(rng.integers(0, 200))
         if step % 3 < 2:

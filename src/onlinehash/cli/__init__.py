@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from onlinehash import __version__
 from onlinehash.cli import collection, decisions, evaluate, experiments, ingest, models, serve
@@ -42,18 +42,11 @@ _COMMANDS: dict[str, Any] = {  # in the order of the help
 _UsageError: Any = typer.BadParameter.__mro__[2]  # the base class of errors about arguments
 
 
-class _Program(TyperGroup):
-    """Commands, in whose help flags have no type."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
-
-
 class _Command(TyperCommand):
     """A command with the options that all have; an error is printed as one line."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types([*self.params, *_COMMON, *super().get_params(ctx)[len(self.params) :]])
+        return [*self.params, *_COMMON, *super().get_params(ctx)[len(self.params) :]]
 
     def make_context(self, *given: Any, **named: Any) -> Any:
         with self._errors_in_one_line():  # of --import
@@ -78,13 +71,6 @@ class _Command(TyperCommand):
                 typer.echo(traceback.format_exc(), err=True)
         typer.echo(printable(" ".join(message.split())), err=True)
         raise typer.Exit(code)
-
-
-def _without_types(params: list[Any]) -> list[Any]:
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
 
 
 def _set_quiet(wanted: bool) -> None:
@@ -139,7 +125,6 @@ for _param in _COMMON:
 app = typer.Typer(
     name="onlinehash",
     help="Learn short binary codes from a stream of labelled vectors, and search them.",
-    cls=_Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -162,9 +147,7 @@ def _add(group: typer.Typer, commands: dict[str, Any]) -> None:
         group.command(name, help=text, cls=_Command)(function)
 
 
-_of_collections = typer.Typer(
-    help="Items in one file, which learns from them and is searched.", cls=_Program, no_args_is_help=True
-)
+_of_collections = typer.Typer(help="Items in one file, which learns from them and is searched.", no_args_is_help=True)
 _add(app, _COMMANDS)
 _add(_of_collections, collection.COMMANDS)
 app.add_typer(_of_collections, name="collection")

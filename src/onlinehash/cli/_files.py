@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -35,12 +36,12 @@ def refuse_other_kinds(path: Path, *wanted: str) -> None:
     raise FileFormatError(f"{path} is {article} {kind}; use: {_USES[kind].format(path)}")
 
 
-def check_inputs(*paths: Path | None) -> None:
-    """Raise, before any work is done, if a file that was named does not exist or is a folder."""
-    for path in filter(None, paths):
-        _refuse_folder(path)
-        if not path.exists():
-            raise DataNotFoundError(f"There is no file {path}.")
+def check_input(path: Path, *kinds: str) -> None:
+    """Raise, before any work is done, if there is no such file, or if it is one of ours but none of these kinds."""
+    _refuse_folder(path)
+    if not path.exists():
+        raise DataNotFoundError(f"There is no file {path}.")
+    refuse_other_kinds(path, *kinds)
 
 
 def check_output(path: Path, *suffixes: str) -> None:
@@ -158,3 +159,10 @@ def warn_unless_searchable(stats: Stats) -> None:
     else:
         why = f"{stats.method} has not learned from enough items yet; add more."
     warn(f"{stats.n_searchable} of {stats.n_items} items are searchable: {why}")
+
+
+def documents_of(collection: Collection, payloads: Sequence[Any]) -> list[Any] | None:
+    """Return what items were embedded from, by their payloads; None if the collection does not embed documents."""
+    if collection.embedder is None:
+        return None
+    return [payload.get("document") if isinstance(payload, dict) else None for payload in payloads]

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from onlinehash._internal.validation import check_choice
-from onlinehash.cli._screen import progress_bar
-from onlinehash.exceptions import UnknownNameError
 from onlinehash.types import Rescore
 
 if TYPE_CHECKING:
-    from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
     from onlinehash.tables import Columns
 
@@ -47,6 +44,7 @@ NewBits = Annotated[
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter; repeatable.")
 ]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")]
 Refresh = Annotated[
     str | None,
     typer.Option(
@@ -123,12 +121,16 @@ Asymmetric = Annotated[
 Label = Annotated[
     list[str] | None, typer.Option("--label", metavar="LABEL", help="Only items with this label; repeatable.")
 ]
+MODEL = "A saved hasher or encoder, or the file of a collection."
 LABELS = "Column of the labels, by default labels or label, y in a .npz; for .npy, the file of the labels."
 
 
-def hasher_parameters(bits: int | None, settings: list[str] | None) -> dict[str, Any]:
-    """Return the parameters given with --bits and --set."""
-    return ({} if bits is None else {"n_bits": bits}) | dict(parse_setting(setting) for setting in settings or ())
+def hasher_parameters(bits: int | None, settings: list[str] | None, seed: int | None) -> dict[str, Any]:
+    """Return the parameters given with --bits, --set and --seed."""
+    given = {"n_bits": bits, "random_state": seed}
+    return {name: value for name, value in given.items() if value is not None} | dict(
+        map(parse_setting, settings or ())
+    )
 
 
 def parse_setting(setting: str) -> tuple[str, Any]:
@@ -160,23 +162,21 @@ def registered(method: str | None) -> str:
     return own.name
 
 
-def hasher_from_options(method: str | None, given: dict[str, Any], **defaults: Any) -> OnlineHasher:
-    """Return a hasher with the parameters given, all of which it must have, and the defaults that it has."""
+def hasher_from_options(method: str | None, given: dict[str, Any]) -> OnlineHasher:
+    """Return a hasher with the parameters given, with the seed 0 by default."""
     from onlinehash.hashers import make_hasher
 
-    method = registered(method)
-    known = make_hasher(method).get_params(deep=False)
-    return make_hasher(method, **{name: value for name, value in defaults.items() if name in known} | given)
+    return make_hasher(registered(method), **{"random_state": 0} | given)
 
 
-def collection_hasher(method: str | None, given: dict[str, Any], **defaults: Any) -> OnlineHasher:
+def collection_hasher(method: str | None, given: dict[str, Any]) -> OnlineHasher:
     """Return what a new collection learns with: without a method, the default hasher of a collection."""
     if method is None:
         from onlinehash.collection.learner import default_hasher
 
         usual = default_hasher(given["n_bits"]) if "n_bits" in given else default_hasher()
-        method, given = usual.name, {"n_bits": usual.n_bits, "general_bits": usual.general_bits} | given
-    return hasher_from_options(method, given, **defaults)
+        given = {"n_bits": usual.n_bits, "general_bits": usual.general_bits} | given
+    return hasher_from_options(method, given)
 
 
 def rescore_of(text: str | None) -> str | None:
@@ -185,15 +185,13 @@ def rescore_of(text: str | None) -> str | None:
     return None if rescore == "none" else rescore
 
 
-def typed(texts: list[str], kind: str | None) -> list[Any]:
+def typed(texts: list[str] | None, kind: str | None) -> list[Any]:
     """Return ids or labels as the collection has them: integers or text."""
-    if kind != "int":
-        return list(texts)
-    try:
-        return [int(text) for text in texts]
-    except ValueError:
-        wrong = next(text for text in texts if not text.removeprefix("-").isdecimal())
-        raise typer.BadParameter(f"{wrong!r} is not an integer; those of this collection are.") from None
+    given = texts or []
+    wrong = [text for text in given if kind == "int" and not text.removeprefix("-").isdecimal()]
+    if wrong:
+        raise typer.BadParameter(f"{wrong[0]!r} is not an integer; those of this collection are.")
+    return [int(text) if kind == "int" else text for text in given]
 
 
 def columns(vectors: str | None, ignore: list[str] | None, header: bool | None, **others: str | None) -> Columns:
@@ -201,13 +199,3 @@ def columns(vectors: str | None, ignore: list[str] | None, header: bool | None, 
     from onlinehash.tables import Columns
 
     return Columns(vectors=vectors, ignore=ignore or (), header=header, **others)
-
-
-def load_split(name: str, protocol: str, seed: int) -> Split:
-    """Load a data set, with a progress bar while it is downloaded, and split it."""
-    from onlinehash.datasets import PROTOCOLS, load_dataset
-
-    if protocol not in PROTOCOLS:
-        raise UnknownNameError.among("protocol", protocol, PROTOCOLS)
-    with progress_bar(f"Downloading {name}") as progress:
-        return load_dataset(name, progress=progress).split(protocol, seed)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import shorten
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from onlinehash.types import Progress as Callback
 
+_SHOWN_CHARACTERS = 80  # of a document
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -65,12 +67,7 @@ def number(value: float) -> str:
 
 def print_json(value: Any) -> None:
     """Print JSON on one line, with escapes only for what standard output cannot encode."""
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    typer.echo(text)
+    typer.echo(json.dumps(value, ensure_ascii=not (sys.stdout.encoding or "utf-8").lower().startswith("utf")))
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -81,6 +78,16 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         cells = [["  ".join(map(str.ljust, row, widths)).rstrip()] for row in cells]
     for row in cells:
         typer.echo("\t".join(row))
+
+
+def print_with_documents(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], documents: Sequence[Any] | None
+) -> None:
+    """Print rows as :func:`print_rows` does, with the beginning of the document of each if there are documents."""
+    if documents is not None:
+        begins = [shorten(str(text or "-"), _SHOWN_CHARACTERS, placeholder=" ...") for text in documents]
+        columns, rows = (*columns, "document"), [(*row, begin) for row, begin in zip(rows, begins, strict=True)]
+    print_rows(columns, rows)
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from onlinehash.cli import _options as options
 from onlinehash.cli._files import (
     Target,
     TargetArgument,
-    check_inputs,
+    check_input,
     check_output,
+    documents_of,
     finish_refresh,
-    refuse_other_kinds,
     warn_unless_searchable,
 )
-from onlinehash.cli._screen import note, number, print_json, print_rows, printable, progress_bar
+from onlinehash.cli._screen import note, number, print_json, print_rows, print_with_documents, printable, progress_bar
 from onlinehash.exceptions import counted
 from onlinehash.types import SearchResult
 
@@ -40,7 +40,7 @@ def create(
     method: options.Method = None,
     bits: options.NewBits = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the hasher.")] = 0,
+    seed: options.Seed = None,
     refresh: options.Refresh = None,
     dtype: options.Dtype = None,
     embed: options.Embed = None,
@@ -49,7 +49,7 @@ def create(
     target.check(new=True)
     if target.exists():
         raise typer.BadParameter(f"{target} exists already; fill it with 'onlinehash ingest SOURCE --into {target}'.")
-    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings), random_state=seed)
+    hasher = options.collection_hasher(method, options.hasher_parameters(bits, settings, seed))
     with target.open(hasher, refresh=refresh, vector_dtype=dtype, embed=embed):
         note(f"Created {target}, which learns with {hasher}.")
 
@@ -75,7 +75,7 @@ def search(
     Items of one class often share one code: with '--rescore none' they come in a fixed order (a hash), with
     Hamming distances. Another process may write to the collection at the same time.
     """
-    from onlinehash.cli._arrays import check_rows, read_rows
+    from onlinehash.cli._arrays import is_document, read_rows
 
     if (queries is None) == (not by_id):
         raise typer.BadParameter("give a file of queries or --by-id, one of the two.")
@@ -85,19 +85,18 @@ def search(
         warn_unless_searchable(collection.stats())
         X: Any
         if queries is None:
-            X = np.array([item.vectors for item in collection.get(options.typed(by_id or [], collection.id_type))])
-        elif collection.embedder is not None and not Path(queries).is_file():
+            X = np.array([item.vectors for item in collection.get(options.typed(by_id, collection.id_type))])
+        elif is_document(queries, collection):
             X = [queries]
         else:
-            check_rows(Path(queries))
             X = read_rows(Path(queries), options.columns(vectors, ignore, header)).vectors
-        labels = options.typed(label, collection.label_type) if label else None
-        filters: dict[str, Any] = {"labels": labels, "where": where}
+        labels = options.typed(label, collection.label_type) or None
+        given: dict[str, Any] = {"labels": labels, "where": where, "include": ["labels", "payload"]}
         if radius is not None:
-            found = list(collection.range_search(X, radius, **filters))
+            found = list(collection.range_search(X, radius, **given))
         else:
             ranking: Any = {"rescore": options.rescore_of(rescore), "asymmetric": asymmetric}
-            found = list(collection.search(X, 10 if k is None else k, **filters, **ranking))
+            found = list(collection.search(X, 10 if k is None else k, **given, **ranking))
         _show(collection, found, as_json=as_json)
 
 
@@ -113,7 +112,7 @@ def delete(
         raise typer.BadParameter("give ids or --where, one of the two.")
     with target.open() as collection:
         n_deleted = collection.delete(
-            dict.fromkeys(options.typed(ids or [], collection.id_type)).keys() if where is None else None,
+            None if where is not None else dict.fromkeys(options.typed(ids, collection.id_type)).keys(),
             where=where,
             missing="ignore" if ignore_missing else "raise",
             unlearn=unlearn,
@@ -250,23 +249,23 @@ def export(
             n_items = export_codes(collection, out)
         else:
             some: dict[str, Any] = {"where": where, "skip_damaged": skip_damaged, "progress": progress}
-            labels = options.typed(label, collection.label_type) if label else None
+            labels = options.typed(label, collection.label_type) or None
             n_items = export_items(collection, out, labels=labels, **some)
     note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
 
 
 def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
-    rows: list[tuple[object, ...]] = []
+    rows, payloads = list[tuple[object, ...]](), list[Any]()
     for query, some in enumerate(found):
-        items = collection.get(some.ids)
-        labels = [item.labels for item in items]
+        labels, payload = some.labels or [], some.payload or []
         if as_json:
-            about = {"labels": labels, "payload": [item.payload for item in items]}
+            about = {"labels": labels, "payload": payload}
             print_json({"query": query, "ids": some.ids, "distances": some.distances, **about})
         for id, distance, label in zip(some.ids, some.distances, labels, strict=True):
             rows.append((query, id, number(distance), "-" if label is None else json.dumps(label, ensure_ascii=False)))
+        payloads += payload
     if not as_json:
-        print_rows(("query", "id", "distance", "labels"), rows)
+        print_with_documents(("query", "id", "distance", "labels"), rows, documents_of(collection, payloads))
 
 
 def check(
@@ -306,8 +305,7 @@ def restore(
     """Check a backup, and put a copy of it where a collection is to be."""
     from onlinehash.collection import Collection
 
-    check_inputs(backup)
-    refuse_other_kinds(backup, "collection")
+    check_input(backup, "collection")
     with progress_bar("Copying") as progress:
         Collection.restore(backup, out, overwrite=overwrite, progress=progress)
     note(f"Restored {out} from {backup}.")

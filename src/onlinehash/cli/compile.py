@@ -35,17 +35,13 @@ def run() -> None:
         for dtype in (np.float32, np.float64):  # more classes than are all scored
             rows = np.random.default_rng(0).normal(size=(1100, 4)).astype(dtype)
             HROH(features="none", assignment="arrival").fit(rows, np.arange(1100)).snapshot().encode(rows[:1])
-        index = FlatIndex(encoder.n_bits)
-        index.upsert(codes)
-        for ids, k in ((None, 1), (None, 10), (index.ids[::2], 10)):
-            index.search(codes, k, ids=ids)
-            index.search(soft, k, ids=ids, asymmetric=True)
-            index.range_search(codes, 2, ids=ids)
-        for n_bits in (8, 16, 64, 256):  # of which a row is an array of other words
-            index, codes_of_width = FlatIndex(n_bits), np.zeros((3, n_bits // 8), np.uint8)
-            index.upsert(codes_of_width)
-            index.search(codes_of_width, 1)
-            index.range_search(codes_of_width, 2)
+        for n_bits in (8, 16, 32, 64, 256):  # of which a row is an array of other words
+            index, stored = FlatIndex(n_bits), np.zeros((30, n_bits // 8), np.uint8)
+            index.upsert(stored)
+            for ids, k in ((None, 1), (None, 10), (index.ids[::2], 10)):
+                index.search(stored, k, ids=ids)
+                index.search(np.zeros((30, n_bits), np.float32), k, ids=ids, asymmetric=True)
+                index.range_search(stored, 2, ids=ids)
         for ties in ("expected", "stable"):
             Ranking(codes, y, codes, y, ties=ties).mean_average_precision()
         AsymmetricRanking(soft, y, codes, y).mean_average_precision()

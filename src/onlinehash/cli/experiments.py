@@ -20,6 +20,7 @@ from onlinehash.exceptions import DataNotFoundError, OnlineHashError, UnknownNam
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Dataset
+    from onlinehash.experiments.plan import Plan
     from onlinehash.experiments.report import Chapter
     from onlinehash.experiments.results import Result
 
@@ -31,7 +32,9 @@ _DATA = (
 _LABELS = "Column of the labels in your file; for .npy, the file of the labels."
 _QUERIES = "Number of queries, drawn from all rows, whatever their class."
 _KEEP = "Keep results in this file, and reuse those that are not stale."
-_REPORT = "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures too."
+_REPORT = (
+    "Write the tables to this .html, .pdf, .tex or .csv file; .html and .pdf have figures, and need the extra research."
+)
 _MEASURES = {"mean_average_precision": "mAP", "precision": "precision", "recall": "recall"}
 _PHASES = ("learning", "encoding")
 
@@ -44,15 +47,8 @@ def demo(
     """Learn handwritten digits one by one with HROH and HCOH, show mAP along the stream, search, and draw a figure."""
     console = Console(highlight=False)
     with console.status("Loading ..."):
-        from onlinehash.datasets import load_dataset
         from onlinehash.demo import terminal
-        from onlinehash.demo.run import rank_by_features, warm_up
-
-        data = load_dataset("digits")
-        split = data.split(seed=seed)
-        warm_up(split)
-        baseline = rank_by_features(split)
-    terminal.show(console, data, split, baseline, out, seed=seed, quick=quick)
+    terminal.show(console, out, seed=seed, quick=quick)
 
 
 def datasets(as_json: Json = False) -> None:
@@ -89,10 +85,9 @@ def reproduce(
     A run is missing if its settings, or the files that they name, changed. It is stale if it was made by a version of
     onlinehash that measured other values. Stale runs stay in the tables until they are repeated with --stale.
     """
-    from onlinehash import experiments
-    from onlinehash.experiments.export import FORMATS, chapter_tables
-    from onlinehash.experiments.report import QUICK_PLAN, read_chapter
-    from onlinehash.experiments.results import is_stale
+    from onlinehash.experiments import load_plan
+    from onlinehash.experiments.export import FORMATS, chapter_tables, check_report
+    from onlinehash.experiments.report import QUICK_PLAN, Chapter
     from onlinehash.experiments.tables import markdown
 
     if quick == bool(plans):
@@ -105,34 +100,43 @@ def reproduce(
         sources = [(QUICK_PLAN, folder, "onlinehash reproduce --quick")]
     if report is not None:
         check_output(report, *FORMATS)
+        check_report(report)
     chapters = []
     for path, folder, command in sources:
         if not path.is_file():
             raise DataNotFoundError(f"There is no plan {path}.")
-        plan = experiments.load_plan(path)
-        results_path = folder / f"{plan.name}.jsonl"
-        done = experiments.read_results(results_path, plan.runs)
-        n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
-        note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale.")
-        if n_stale and not stale:
-            note(f"Stale runs in the tables: {n_stale}. Repeat them with --stale.")
-        n_to_do = n_missing + stale * n_stale
-        if not n_to_do:
-            note("Shown from stored results; nothing was run.")
-        with progress_bar(plan.name) as progress:
-            n_workers = min(workers or os.cpu_count() or 1, max(1, n_to_do))
-            try:
-                experiments.reproduce(plan.runs, results_path, stale=stale, n_workers=n_workers, progress=progress)
-            except OnlineHashError as error:
-                raise type(error)(f"{path}: {error}") from error
-            except KeyboardInterrupt:
-                typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
-                raise typer.Exit(130) from None
-        chapters.append(read_chapter(plan, folder, command))
+        plan, n_workers = load_plan(path), workers or os.cpu_count() or 1
+        try:
+            found = _reproduce(plan, folder / f"{plan.name}.jsonl", stale=stale, n_workers=n_workers)
+        except OnlineHashError as error:
+            raise type(error)(f"{path}: {error}") from error
+        chapters.append(Chapter(plan, found, command))
         for title, table in chapter_tables(chapters[-1]):
             typer.echo(f"\n{title}\n\n{markdown(table.rows)}")
     if report is not None:
         _write(report, chapters)
+
+
+def _reproduce(plan: Plan, path: Path, *, stale: bool, n_workers: int | None) -> list[Result]:
+    """Do what is missing of a plan, say so, and return all of its results."""
+    from onlinehash.experiments import read_results, reproduce
+    from onlinehash.experiments.results import is_stale
+
+    done = read_results(path, plan.runs)
+    n_missing, n_stale = len(plan.runs) - len(done), sum(map(is_stale, done))
+    way_out = " (in the tables until they are repeated with --stale)" if n_stale and not stale else ""
+    note(f"{plan.title}: {counted(len(plan.runs), 'run')}, {n_missing} missing, {n_stale} stale{way_out}.")
+    n_to_do = n_missing + stale * n_stale
+    if not n_to_do:
+        note("Shown from stored results; nothing was run.")
+    with progress_bar(plan.name) as progress:
+        try:
+            n_workers = n_workers and min(n_workers, max(1, n_to_do))
+            reproduce(plan.runs, path, stale=stale, n_workers=n_workers, progress=progress)
+        except KeyboardInterrupt:
+            typer.echo("Stopped. Finished runs are kept; run the same command again to do the others.", err=True)
+            raise typer.Exit(130) from None
+    return read_results(path, plan.runs)
 
 
 def _write(out: Path, chapters: list[Chapter]) -> None:
@@ -176,8 +180,8 @@ def compare(
     are a fifth of the smallest class, at most 100 rows, from each class; the rest is learned and searched. With
     --queries they are drawn from all rows: for files in which some classes are rare.
     """
-    from onlinehash.experiments import parse_plan, pending_runs, read_results, reproduce
-    from onlinehash.experiments.export import FORMATS
+    from onlinehash.experiments import parse_plan
+    from onlinehash.experiments.export import FORMATS, check_report
     from onlinehash.experiments.own_data import find_dataset, is_file_name
     from onlinehash.experiments.plan import SHARED
     from onlinehash.experiments.report import Chapter
@@ -188,6 +192,7 @@ def compare(
     if taken := own.keys() & {*SHARED, "hasher", "bits", "seeds", "grid"}:
         raise typer.BadParameter(f"{min(taken)!r} is the same for all methods, not set for one.", param_hint="--set")
     content: dict[str, Any] = {
+        "title": f"{method} on {dataset}",
         "dataset": dataset,
         "protocol": protocol,
         "bits": bits or [16, 32],
@@ -195,24 +200,19 @@ def compare(
         "methods": {method: {"hasher": method, **own}}
         | dict(_known(name, dataset) for name in against or ["hcoh", "lsh"]),
     }
-    content |= {} if labels is None else {"labels": labels}
-    content |= {} if k is None else {"precision_at": k}
-    content |= {} if queries is None else {"n_queries": queries}
+    optional = {"labels": labels, "precision_at": k, "n_queries": queries}
+    content |= {name: value for name, value in optional.items() if value is not None}
     if results is not None:
         check_output(results, ".jsonl")
     if report is not None:
         check_output(report, *FORMATS)
+        check_report(report)
     plan = parse_plan("compare", content)
     if is_file_name(dataset):
         note(_split_in_words(find_dataset(dataset, labels, queries)))
     with TemporaryDirectory() as folder:
         path = results or Path(folder) / "results.jsonl"
-        n_pending = len(pending_runs(plan.runs, path, stale=True))
-        note(f"{counted(len(plan.runs), 'run')} on {dataset}, {n_pending} to do.")
-        with progress_bar(method) as progress:
-            n_workers = None if workers == 1 else min(workers, max(1, n_pending))
-            reproduce(plan.runs, path, stale=True, n_workers=n_workers, progress=progress)
-        found = read_results(path, plan.runs)
+        found = _reproduce(plan, path, stale=True, n_workers=None if workers == 1 else workers)
     if report is not None:
         _write(report, [Chapter(plan, found, f"onlinehash compare {method}")])
     rows, cut = list(_summary(found)), found[0]["metrics"]["precision_at"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +13,8 @@ import typer
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import (
-    Target,
-    check_inputs,
-    finish_refresh,
-    refuse_other_kinds,
-    warn_unless_searchable,
-)
-from onlinehash.cli._screen import loudness, note, progress_bar
+from onlinehash.cli._files import Target, finish_refresh, warn_unless_searchable
+from onlinehash.cli._screen import note, progress_bar
 from onlinehash.exceptions import counted
 
 if TYPE_CHECKING:
@@ -75,7 +66,7 @@ def ingest(
     method: options.Method = None,
     bits: options.NewBits = None,
     settings: options.Settings = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new hasher.", show_default="0")] = None,
+    seed: options.Seed = None,
     refresh: options.Refresh = None,
     dtype: options.Dtype = None,
 ) -> None:
@@ -93,52 +84,45 @@ def ingest(
     from onlinehash.collection.transfer import import_chunks
     from onlinehash.embedders import default_embedder
     from onlinehash.streams import Consumer, open_source
-    from onlinehash.tables import Columns, read
-    from onlinehash.tables import layout as layout_of
+    from onlinehash.tables import Columns, layout, read
 
-    is_folder = Path(source).is_dir()
     is_stream = "://" in source or (follow is not None and source.lower().endswith(".jsonl"))
-    is_csv = source.lower().endswith(".csv")
-    for_columns = {"--id": id, "--vectors": vectors, "--labels": labels, "--payload": payload, "--ignore": ignore}
-    for_columns["--documents"] = documents
-    for_csv = {"--no-header" if header is False else "--header": header}
     if is_stream:
-        _refuse(for_columns | for_csv | {"--first-id": first_id}, "a file; the fields of messages have fixed names.")
+        for_files = {"--id": id, "--vectors": vectors, "--labels": labels, "--payload": payload, "--ignore": ignore}
+        others = {"--documents": documents, "--header/--no-header": header, "--first-id": first_id}
+        _refuse(for_files | others, "a file; the fields of messages have fixed names.")
     else:
         _refuse({"--follow" if follow else "--once": follow}, "a stream or a .jsonl file.")
-        _refuse({} if is_csv else for_csv, "a .csv file.")
-    files = sorted(Path(source).glob("*.parquet")) if is_folder else [Path(source)]
+    files = sorted(Path(source).glob("*.parquet")) if Path(source).is_dir() else [Path(source)]
     if not files:
         raise typer.BadParameter(f"{source} holds no .parquet files; other files are ingested one by one.")
     check_positive_int("batch", batch)
     payloads = payload[0] if payload and len(payload) == 1 else payload or None
     columns = Columns(id, vectors, labels, payloads, ignore or (), header, documents)
     if documents is not None:
-        _refuse({"--vectors": vectors, "--ignore": ignore} | for_csv, "a file of vectors.")
+        _refuse({"--vectors": vectors}, "a file of vectors.")
         if embed is None and not into.exists():
             embed = default_embedder()
-    given = options.hasher_parameters(bits, settings) | ({} if seed is None else {"random_state": seed})
-    opening = partial(_open, into, method, given, refresh=refresh, vector_dtype=dtype, embed=embed)
+    given = options.hasher_parameters(bits, settings, seed)
     stopped: list[int] = []
     with ExitStack() as stack:
-        if is_stream:
-            stream, collection = stack.enter_context(open_source(source)), stack.enter_context(opening())
-            collection.measure_quality()
-            consumer = Consumer(stream, collection, batch_size=batch)
-            with _stop_on_signals(consumer) as stopped, _reports() as report:
-                done = f"{_summary(consumer.run(follow=follow, progress=report))}."
+        if is_stream:  # an error before a collection is created
+            stream = stack.enter_context(open_source(source))
         else:
-            for file in files:  # an error before a collection is created
-                check_inputs(file)
-                refuse_other_kinds(file)
+            for file in files:
                 next(read(file, columns, batch_size=1), None)
-            collection = stack.enter_context(opening())
-            collection.measure_quality()  # the console shows it
+        opened = _open(into, method, given, refresh=refresh, vector_dtype=dtype, embed=embed)
+        collection = stack.enter_context(opened)
+        collection.measure_quality()  # the console shows it
+        if is_stream:
+            consumer = Consumer(stream, collection, batch_size=batch)
+            with _stop_on_signals(consumer) as stopped:
+                done = f"{_summary(consumer.run(follow=follow, progress=_reports()))}."
+        else:
             n_items = n_labelled = 0
             for file in files:
-                layout = layout_of(file, columns)
-                if layout is not None:
-                    note(f"{file}: {layout}")
+                if (found := layout(file, columns)) is not None:
+                    note(f"{file}: {found}")
                 with progress_bar("Adding" if documents is None else "Embedding") as progress:
                     for chunk in import_chunks(collection, file, columns, first_id=first_id, batch=batch):
                         n_items += len(chunk)
@@ -159,21 +143,16 @@ def _refuse(given: dict[str, Any], use: str) -> None:
 
 
 def _open(into: Target, method: str | None, given: dict[str, Any], **settings: Any) -> Collection:
-    """Create the collection; or open it, if the options fit its hasher."""
-    if not into.exists():
+    """Create the collection; or open it, if the hasher that options name is the one that it has."""
+    is_new = not into.exists()
+    if is_new:
         into.check(new=True)
-        hasher = options.collection_hasher(method, given, random_state=0)
-        collection = into.open(hasher, **settings)
+    named = is_new or method is not None or given
+    hasher = options.collection_hasher(method, given) if named else None
+    collection = into.open(hasher, **settings)
+    if is_new:
         note(f"Created {into}, which learns with {hasher}.")
-        return collection
-    if method is None and not given:
-        return into.open(**settings)
-    with into.open(readonly=True) as present:
-        own = present.hasher
-    wanted = options.hasher_from_options(method or own.name, given)
-    if wanted.name == own.name:
-        wanted.set_params(**own.get_params(deep=False) | given)
-    return into.open(wanted, **settings)
+    return collection
 
 
 def _summary(stats: ConsumerStats) -> str:
@@ -210,10 +189,9 @@ def _stop_on_signals(consumer: Consumer) -> Iterator[list[int]]:
         restore()
 
 
-@contextmanager
-def _reports() -> Iterator[Callable[[ConsumerStats], None]]:
-    """Yield a progress callback that prints a line every few seconds. Warnings of the log are shown too."""
-    reported, handler = perf_counter(), logging.StreamHandler(sys.stderr)
+def _reports() -> Callable[[ConsumerStats], None]:
+    """Return a progress callback that prints a line every few seconds."""
+    reported = perf_counter()
 
     def report(stats: ConsumerStats) -> None:
         nonlocal reported
@@ -221,9 +199,4 @@ def _reports() -> Iterator[Callable[[ConsumerStats], None]]:
             note(_summary(stats))
             reported = perf_counter()
 
-    if not loudness.verbose:  # which shows the log already
-        logging.getLogger("onlinehash").addHandler(handler)
-    try:
-        yield report
-    finally:
-        logging.getLogger("onlinehash").removeHandler(handler)
+    return report

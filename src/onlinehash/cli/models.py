@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from onlinehash._internal.files import kind_of, whole_file
+from onlinehash._internal.files import whole_file
 from onlinehash.cli import _options as options
-from onlinehash.cli._files import check_inputs, check_output, refuse_other_kinds
+from onlinehash.cli._files import check_input, check_output
 from onlinehash.cli._screen import note, warn
-from onlinehash.exceptions import InvalidLabelsError, NotLearnedError, counted, located
+from onlinehash.exceptions import InvalidLabelsError, counted, located
 
 if TYPE_CHECKING:
-    from onlinehash.datasets import Split
     from onlinehash.hashers import OnlineHasher
     from onlinehash.tables import Columns
 
@@ -24,52 +23,36 @@ _VECTORS = "Vectors: .npy, .npz (array X), .csv, .jsonl, .parquet; may be larger
 
 
 def learn(
-    source: Annotated[Path | None, typer.Argument(metavar="VECTORS", help=_VECTORS)] = None,
+    source: Annotated[Path, typer.Argument(metavar="VECTORS", help=_VECTORS)],
     labels: Annotated[str | None, typer.Argument(metavar="LABELS", help=options.LABELS)] = None,
     *,
     out: Annotated[Path, typer.Option(help="File for the hasher.")],
-    dataset: Annotated[str | None, typer.Option(help="Learn from the stream of this data set instead.")] = None,
-    protocol: options.Protocol = "online",
     vectors: options.Vectors = None,
     ignore: options.Ignore = None,
     header: options.Header = None,
     method: options.Method = None,
     bits: options.Bits = None,
     settings: options.Settings = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a new hasher, and of the split of the data set.")] = 0,
+    seed: options.Seed = None,
     resume: Annotated[Path | None, typer.Option(help="Continue with this saved hasher.")] = None,
 ) -> None:
     """Learn a hasher from labelled vectors, row by row, and save it with its encoder.
 
-    With --dataset, the hasher learns from the first part of the database, and '--method hcoh' uses the published
-    learning rate; the queries of 'onlinehash evaluate' with the same seed are not learned from. Unsupervised methods
-    need no labels.
+    Unsupervised methods need no labels.
     """
-    from onlinehash.cli._arrays import check_rows
     from onlinehash.hashers import load_hasher
 
-    if (source is None) == (dataset is None):
-        raise typer.BadParameter("give a file of vectors or --dataset, one of the two.")
     check_output(out)
-    check_inputs(resume)
-    check_rows(source)
-    given = options.hasher_parameters(bits, settings)
-    if resume is not None and (given or method):
+    given = options.hasher_parameters(bits, settings, seed)
+    if resume is None:
+        hasher = options.hasher_from_options(method, given)
+    elif given or method:
         raise typer.BadParameter("--resume takes the method and its parameters from the file; leave them out.")
-    method = options.registered(method)
-    split = None if dataset is None else options.load_split(dataset, protocol, seed)
-    if resume is not None:
-        refuse_other_kinds(resume, "hasher")
+    else:
+        check_input(resume, "hasher")
         hasher = load_hasher(resume)
-    else:
-        hasher = options.hasher_from_options(method, given, random_state=seed, **_published(method, split))
     start = perf_counter()
-    if split is not None:
-        hasher.partial_fit(*split.stream)
-        n_rows = len(split.stream.X)
-    else:
-        assert source is not None
-        n_rows = _learn_file(hasher, source, options.columns(vectors, ignore, header, labels=labels))
+    n_rows = _learn_file(hasher, source, options.columns(vectors, ignore, header, labels=labels))
     seconds = perf_counter() - start
     with whole_file(out) as file:
         file.write(hasher.to_bytes(encoder=True))
@@ -103,20 +86,8 @@ def _learn_file(hasher: OnlineHasher, source: Path, columns: Columns) -> int:
     return n_rows
 
 
-def _published(method: str, split: Split | None) -> dict[str, Any]:
-    """Return the published parameters of a method for a data set."""
-    from onlinehash.hashers import make_hasher
-
-    if split is None:
-        return {}
-    hasher = make_hasher(method)
-    centred = hasher.get_params(deep=False).get("preprocess") == "running"  # HROH scales to unit length instead
-    settings: dict[str, Any] = {"preprocess": split.preprocess} if centred else {}
-    return settings | ({"learning_rate": split.learning_rate} if hasher.name == "hcoh" else {})
-
-
 def encode(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=options.MODEL)],
     source: Annotated[Path, typer.Argument(metavar="VECTORS", help=_VECTORS)],
     *,
     out: Annotated[Path, typer.Option(help="File for the codes: .npy, .npz or .csv.")],
@@ -128,14 +99,13 @@ def encode(
 
     Bit k of a code is bit k % 8 of byte k // 8.
     """
-    from onlinehash.cli._arrays import check_rows, read_chunks, read_encoder
+    from onlinehash.cli._arrays import read_chunks, read_encoder
 
     check_output(out, ".npy", ".npz", ".csv")
-    check_inputs(model)
-    check_rows(source)
+    chunks = read_chunks(source, options.columns(vectors, ignore, header), "Encoding")
     encoder = read_encoder(model)
     parts: list[Any] = []
-    for chunk in read_chunks(source, options.columns(vectors, ignore, header), "Encoding"):
+    for chunk in chunks:
         n_before = sum(map(len, parts))
         with located(f"{source}, counted from row {n_before}" if n_before else source):
             parts.append(encoder.encode(chunk.vectors))
@@ -152,7 +122,7 @@ def encode(
 
 
 def onnx(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A saved hasher or encoder, or a collection.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help=options.MODEL)],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write: .onnx.")],
     double: Annotated[bool, typer.Option("--double", help="Compute in double precision.")] = False,
 ) -> None:
@@ -163,16 +133,7 @@ def onnx(
     """
     from onlinehash.cli._arrays import read_encoder
 
-    check_inputs(model)
     check_output(out, ".onnx")
-    if kind_of(model) == "collection":
-        from onlinehash.collection import Collection
-
-        with Collection.open(model, readonly=True) as collection:
-            encoder = collection.encoder
-        if encoder is None:
-            raise NotLearnedError(f"{model} has no encoder yet; add items with labels first.")
-    else:
-        encoder = read_encoder(model)
+    encoder = read_encoder(model)
     encoder.to_onnx(out, double=double)
     note(f"Wrote {out}: {encoder.n_features} features to {encoder.n_bits} bits, {out.stat().st_size} bytes.")

@@ -232,10 +232,10 @@ class Client:
         if not listed:
             vectors, columns = None, {}
         n_rows, given = len(listed), dict(columns)
-        rows = None if vectors is None else _rows(vectors)[0]
+        rows = None if vectors is None else check_queries(vectors, None, None)[0]
         if rows is not None and len(rows) != n_rows:
             found = f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}"
-            raise InvalidFeaturesError(f"{found}; pass one row per id.")
+            raise InvalidFeaturesError(f"{found}; pass one vector or document per id.")
         if columns.get("labels") is not None:
             given["labels"] = [labels_of(text) for text in label_texts(columns["labels"], n_rows, single, None)]
         if columns.get("payload") is not None:
@@ -265,6 +265,8 @@ class Client:
         """
         n_rows, size = len(next(iter(columns.values()), rows if rows is not None else [])), ROWS_PER_REQUEST
         if rows is not None:
+            if rows.dtype.kind != "f" or rows.dtype.itemsize > 8:
+                rows = rows.astype(np.float64)
             size = max(1, min(ROWS_PER_REQUEST, NUMBERS_PER_REQUEST // int(rows.shape[1])))
         for name, value in (checkpoint or {}).items() if not n_rows else ():
             self._http.ask("PUT", f"/checkpoints/{quote(name, safe='')}", {"value": value})
@@ -534,7 +536,7 @@ class Client:
             return self._send("POST", path, {"documents": [queries]}, body), True
         if isinstance(queries, (list, tuple)) and queries and isinstance(queries[0], str):
             return self._send("POST", path, {"documents": queries}, body), False
-        rows, single = _rows(queries)
+        rows, single = check_queries(queries, None, None)
         return self._send("POST", path, {}, body, rows), single
 
     # ------------------------------------------------------------------ decisions
@@ -585,7 +587,7 @@ class Client:
         ----------
         vectors : array-like of shape (n_vectors, n_features), or (n_features,) for one
         """
-        rows, single = _rows(vectors)
+        rows, single = check_queries(vectors, None, None)
         found = self._send("POST", "/encode", {}, None, rows)
         packed: Codes = np.concatenate([answer["array"] for answer in found])
         return packed[0] if single else packed
@@ -726,12 +728,6 @@ class Client:
         if state["state"] != "done":
             raise ServiceError(f"The service could not do this: {state['error']}")
         return dict(state["result"] or {})
-
-
-def _rows(vectors: Any) -> tuple[NDArray[Any], bool]:
-    """Return vectors, one per row, at most in double precision, and whether there is one alone."""
-    rows, single = check_queries(vectors, None, None)
-    return rows if rows.dtype.kind == "f" and rows.dtype.itemsize <= 8 else rows.astype(np.float64), single
 
 
 def _given(checkpoint: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinehash._internal.validation import check_codes, check_query_values, check_same_width
+from onlinehash._internal.validation import check_codes, check_query_values
 from onlinehash.codes import kernels
 from onlinehash.codes.packing import code_width
-from onlinehash.exceptions import InvalidCodesError
 from onlinehash.types import Codes, QueryValues
 
 _QUERIES_PER_TABLE = 64  # number of queries whose tables are in memory at a time
@@ -48,8 +47,8 @@ def hamming_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[Any]:
     >>> hamming_distances(np.array([[0b1010]], np.uint8), np.array([[0b1000], [0b0101]], np.uint8))
     array([[1, 4]], dtype=uint8)
     """
-    left, right = check_codes(queries), check_codes(codes)
-    check_same_width(left, right)
+    left = check_codes(queries)
+    right = check_codes(codes, 8 * left.shape[1])
     out = np.empty((len(left), len(right)), distance_dtype(left.shape[1]))
     kernels.pairwise_distances(as_words(left), as_words(right), out)
     return out
@@ -69,15 +68,12 @@ def byte_tables(queries: QueryValues) -> Iterator[tuple[slice, NDArray[np.float3
         yield rows, tables_of(queries[rows])
 
 
-def table_distances(queries: QueryValues, codes: Codes) -> NDArray[np.float32]:
-    """Return :func:`asymmetric_distances` of validated input."""
-    if codes.shape[1] != code_width(queries.shape[1]):
-        raise InvalidCodesError(
-            f"codes has {codes.shape[1]} bytes per row, queries have {queries.shape[1]} bits; encode both alike."
-        )
-    out = np.empty((len(queries), len(codes)), np.float32)
+def table_distances(queries: QueryValues, codes: ArrayLike) -> NDArray[np.float32]:
+    """Return :func:`asymmetric_distances` of checked queries."""
+    packed = np.ascontiguousarray(check_codes(codes, queries.shape[1]))
+    out = np.empty((len(queries), len(packed)), np.float32)
     for rows, tables in byte_tables(queries):
-        kernels.pairwise_distances(tables, np.ascontiguousarray(codes), out[rows])
+        kernels.pairwise_distances(tables, packed, out[rows])
     return out
 
 
@@ -103,5 +99,4 @@ def asymmetric_distances(queries: ArrayLike, codes: ArrayLike) -> NDArray[np.flo
     >>> asymmetric_distances([[1.0, -0.5, 0.0]], np.array([[0b001], [0b010]], np.uint8))
     array([[0.75, 2.25]], dtype=float32)
     """
-    values = check_query_values(queries)
-    return table_distances(values, check_codes(codes, values.shape[1]))
+    return table_distances(check_query_values(queries), codes)

@@ -21,7 +21,7 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Cursor, Finder, Queries, Request
+from onlinehash.collection.finder import Cursor, Finder, Queries, Request, measure_of
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
@@ -1231,17 +1231,21 @@ class Collection:
         found = self.search(vectors, check_positive_int("k", k) + 1, **options).without(listed, k)
         return found[0] if is_single(ids) else found
 
-    def searches_at_once(self, n_queries: int) -> bool:
-        """Return whether a search by codes alone takes a millisecond or two, and waits for nobody.
+    def searches_at_once(self, n_queries: int, rescore: str | None = None) -> bool:
+        """Return whether a search is by codes alone, takes a millisecond or two, and waits for nobody.
 
         Parameters
         ----------
         n_queries : int
+        rescore : str or None
+            As for :meth:`search`.
         """
-        searcher = self._searcher
+        searcher, generation = self._searcher, self._searcher.generation
+        if generation is None or measure_of(rescore, generation.encoder) is not None:
+            return False
         waits = self._closed or self._store.readonly or self._is_touched or searcher.is_torn
-        in_memory = searcher.generation is not None and searcher.engine.kind == "memory"
         is_small = n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
+        in_memory = searcher.engine.kind == "memory"
         return in_memory and is_small and not waits and not self._refresher.is_stale(FAR_SHARE)
 
     def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:

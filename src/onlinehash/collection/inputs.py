@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import numbers
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -57,6 +59,16 @@ class SearchFilter(NamedTuple):
     labels: list[Label] | None = None
     ids: list[Any] | None = None
     where: Filter | None = None
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Call vectors and labels so in errors of checks that hashers have too, where they are X and y."""
+    try:
+        yield
+    except (InvalidFeaturesError, InvalidLabelsError) as error:
+        text = re.sub(r"\bX\b", "vectors", re.sub(r"\by\b", "labels", str(error)))
+        raise type(error)(text) from error.__cause__
 
 
 def check_batch(ids: Any, vectors: Any, labels: Any, payload: Any, settings: Mapping[str, Any]) -> Batch:
@@ -128,12 +140,14 @@ def check_encodable(name: str, values: list[Any]) -> None:
 # ------------------------------------------------------------------ vectors
 
 
+@_named()
 def named_features(vectors: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the feature names of vectors, if they have any, as a setting; raise if others are known."""
     names = check_feature_names(vectors, settings.get("feature_names"))
     return {} if names is None else {"feature_names": names}
 
 
+@_named()
 def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str, Any]) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
     given, n_features, dtype = as_array(vectors), settings.get("n_features"), settings["vector_dtype"]
@@ -142,7 +156,7 @@ def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str
     )
     if len(rows) != n_rows:
         raise InvalidFeaturesError(
-            f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}; pass one row per id."
+            f"vectors has {counted(len(rows), 'row')} for {counted(n_rows, 'id')}; pass one vector or document per id."
         )
     check_finite(rows, np.dtype(np.float32))  # in which hashers learn here
     with np.errstate(over="ignore"):
@@ -154,6 +168,7 @@ def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str
     return stored
 
 
+@_named()
 def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | None) -> tuple[NDArray[Any], bool]:
     """Return queries, one per row, and whether there is one alone."""
     check_feature_names(vectors, names)
@@ -165,6 +180,7 @@ def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | N
 # ------------------------------------------------------------------ labels
 
 
+@_named()
 def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) -> list[str | None]:
     """Return the labels of every row as JSON; None for a row without any.
 

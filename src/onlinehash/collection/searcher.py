@@ -206,7 +206,7 @@ class Generation:
         else:
             codes = encoder.encode_asymmetric(rows) if asymmetric else encoder.encode(rows)
             scores = encoder.class_scores(rows) if scored else None
-        return codes, scores if self.to_device is None or scores is None else to_host(scores)
+        return codes, scores if scores is None or isinstance(scores, np.ndarray) else to_host(scores)
 
     def encode_stored(self, vectors: NDArray[Any]) -> Codes:
         """Return the codes of items, and with them their class lists, as they are stored."""

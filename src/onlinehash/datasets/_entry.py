@@ -11,9 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from onlinehash.datasets._idx import IdxFiles
-from onlinehash.datasets._mat import MatFile
-from onlinehash.datasets._origin import NpzFile, Origin, PackageFiles, ScikitLearnDigits
+from onlinehash.datasets._origin import IdxFiles, MatFile, NpzFile, Origin, PackageFiles, ScikitLearnDigits
 from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.exceptions import DataNotFoundError
@@ -62,18 +60,23 @@ class Entry:
     """
 
     name: str
-    facts: dict[str, Any]
     sizes: ProtocolSizes
     origins: tuple[Origin, ...]
     obtain: str
-    class_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...]
+    facts: dict[str, Any]
 
     def load(self, data_dir: str | os.PathLike[str] | None, download: bool, progress: Progress | None) -> Dataset:
         """Read the data set from the first origin that is on this machine, after a download if necessary."""
         folders = self._folders(data_dir)
         found = self._find(folders)
         if found is None and download:
-            found = self._fetch(folders, progress)
+            try:
+                for published in self._published:
+                    published.fetch(folders[0], progress)
+            except DataNotFoundError as error:
+                raise DataNotFoundError(f"{self._missing(folders)} {error}") from error
+            found = self._find(folders)
         if found is None:
             raise DataNotFoundError(self._missing(folders))
         origin, path = found
@@ -98,8 +101,12 @@ class Entry:
         return DatasetInfo(self.name, **self.facts, available=found is not None, where=where)
 
     @property
+    def _published(self) -> list[IdxFiles]:
+        return [origin for origin in self.origins if isinstance(origin, IdxFiles)]
+
+    @property
     def _mirrors(self) -> list[str]:
-        return [url for origin in self.origins for url in origin.mirrors]
+        return [url for origin in self._published for url in origin.base_urls]
 
     def _folders(self, data_dir: str | os.PathLike[str] | None) -> tuple[Path, Path]:
         folder = data_folder(data_dir)
@@ -108,15 +115,6 @@ class Entry:
     def _find(self, folders: Sequence[Path]) -> tuple[Origin, Path] | None:
         found = ((origin, origin.find(folders)) for origin in self.origins)
         return next(((origin, path) for origin, path in found if path is not None), None)
-
-    def _fetch(self, folders: Sequence[Path], progress: Progress | None) -> tuple[Origin, Path] | None:
-        for origin in self.origins:
-            try:
-                if origin.fetch(folders[0], progress):
-                    return origin, folders[0]
-            except DataNotFoundError as error:
-                raise DataNotFoundError(f"{self._missing(folders)} {error}") from error
-        return None
 
     def _missing(self, folders: Sequence[Path]) -> str:
         wanted = "; or ".join(origin.wanted for origin in self.origins)
@@ -132,17 +130,9 @@ class Entry:
 def entries() -> dict[str, Entry]:
     """Return the data sets of ``catalogue.toml``, by name."""
     catalogue = tomllib.loads((files("onlinehash.datasets") / "catalogue.toml").read_text("utf-8"))
-    return {name: _entry(name, **facts) for name, facts in catalogue.items()}
-
-
-def _entry(
-    name: str,
-    *,
-    origins: list[dict[str, Any]],
-    sizes: dict[str, Any],
-    obtain: str,
-    class_names: Sequence[str] = (),
-    **facts: Any,
-) -> Entry:
-    made = tuple(_KINDS[origin.pop("kind")](**origin) for origin in origins)
-    return Entry(name, facts, ProtocolSizes(**sizes), made, obtain, tuple(class_names))
+    found = {}
+    for name, facts in catalogue.items():
+        origins = tuple(_KINDS[origin.pop("kind")](**origin) for origin in facts.pop("origins"))
+        sizes, class_names = ProtocolSizes(**facts.pop("sizes")), tuple(facts.pop("class_names", ()))
+        found[name] = Entry(name, sizes, origins, facts.pop("obtain"), class_names, facts)
+    return found

@@ -1,4 +1,8 @@
-"""Origins of a data set: where it is found, read and downloaded from; NumPy archives, and what packages carry."""
+"""Origins of a data set, by kind of file: where it is found, how it is read, and where it is downloaded from.
+
+NumPy archives, what packages carry, the idx files of MNIST and Fashion-MNIST, and the MATLAB files with the features
+that the paper used: version 5 through SciPy, version 7.3 (HDF5) through h5py.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import json
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,11 +20,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinehash.datasets.files import file_sha256
-from onlinehash.exceptions import FileFormatError
+from onlinehash.datasets.files import download, file_sha256, read_published
+from onlinehash.exceptions import FileFormatError, needs_extra
 from onlinehash.types import Progress
 
 _DAMAGED = (OSError, ValueError, TypeError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
+_IMAGES = ("train-images-idx3-ubyte", "t10k-images-idx3-ubyte")
+_LABELS = ("train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte")
+_MATLAB_NAMES = (
+    (("trainCNN", "trainLabels"), ("testCNN", "testLabels")),
+    (("trainCNN", "traininglabels"), ("testCNN", "testlabels")),
+    (("pca_feats", "labels"),),
+)
+"""Names of features and labels in the published files, train rows before test rows."""
 
 
 class Content(NamedTuple):
@@ -47,15 +59,6 @@ class Origin(ABC):
     @abstractmethod
     def read(self, path: Path) -> Content:
         """Return the content of the path that was found."""
-
-    @property
-    def mirrors(self) -> Sequence[str]:
-        """Return the public addresses it can be downloaded from."""
-        return ()
-
-    def fetch(self, folder: Path, progress: Progress | None = None) -> bool:
-        """Download the data into the folder; return False if it is not published anywhere."""
-        return False
 
 
 def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:
@@ -188,3 +191,83 @@ def _decoded(
             f"{power.shape}; scale is one number or one per feature, power is one number."
         ) from error
     return X
+
+
+@dataclass(frozen=True)
+class MatFile(NpzFile):
+    """Read features and labels from a MATLAB file by their published names."""
+
+    @property
+    def wanted(self) -> str:
+        return f"{self.name}, as its authors published it"
+
+    def read(self, path: Path) -> Content:
+        with path.open("rb") as file:
+            is_hdf5 = file.read(128).startswith(b"MATLAB 7.3")
+        with needs_extra("h5py", "research"):
+            reader = import_module("h5py" if is_hdf5 else "scipy.io")
+        try:
+            if is_hdf5:
+                with reader.File(path, "r") as file:
+                    # MATLAB stores by column and h5py reads by row, so every array shows up transposed.
+                    arrays = {name: item[()].T for name, item in file.items() if isinstance(item, reader.Dataset)}
+            else:
+                arrays = {name: value for name, value in reader.loadmat(path).items() if not name.startswith("__")}
+        except Exception as error:
+            raise FileFormatError(f"{path} is damaged or not a MATLAB file: {error}") from error
+        for layout in _MATLAB_NAMES:
+            if all(name in arrays for pair in layout for name in pair):
+                X = np.concatenate([np.asarray(arrays[features], np.float32) for features, _ in layout])
+                y = np.concatenate([np.ravel(arrays[labels]) for _, labels in layout])
+                return checked_content(X, y, (), path, f"{path.name}, not verified: no digest of it is published")
+        raise FileFormatError(
+            f"{path} holds {', '.join(sorted(arrays)) or 'no arrays'}, not the features and labels of its authors; "
+            f"save yours with numpy.savez('{path.stem}.npz', X=features, y=labels)."
+        )
+
+
+@dataclass(frozen=True)
+class IdxFiles(Origin):
+    """Read the four published idx files, plain or gzip, from one folder: pixels / 255, train then test rows.
+
+    ``digests`` maps file names to the sha256 of their uncompressed content, ``base_urls`` are folders with the gzip
+    files, and ``system_folders`` those where distributions install the files.
+    """
+
+    digests: Mapping[str, str]
+    base_urls: Sequence[str]
+    system_folders: Sequence[str] = ()
+
+    @property
+    def wanted(self) -> str:
+        return " + ".join(f"{name}[.gz]" for name in self.digests)
+
+    def find(self, folders: Sequence[Path]) -> Path | None:
+        for folder in (*folders, *map(Path, self.system_folders)):
+            if all(_plain_or_gzip(folder, name) for name in self.digests):
+                return folder
+        return None
+
+    def read(self, path: Path) -> Content:
+        images, labels = (np.concatenate([self._array(path, name) for name in names]) for names in (_IMAGES, _LABELS))
+        X = images.reshape(len(images), -1).astype(np.float32)
+        X *= np.float32(1 / 255)
+        return checked_content(X, labels, (), path, "the published idx files, verified")
+
+    def fetch(self, folder: Path, progress: Progress | None = None) -> None:
+        for name, digest in self.digests.items():
+            if _plain_or_gzip(folder, name) is None:
+                urls = [f"{base}{name}.gz" for base in self.base_urls]
+                download(urls, folder / f"{name}.gz", digest, progress)
+
+    def _array(self, folder: Path, name: str) -> NDArray[np.uint8]:
+        """Return an array of bytes: two zero bytes, their type, the number of dimensions, these, and the data."""
+        path = _plain_or_gzip(folder, name)
+        assert path is not None  # find() saw it
+        content = read_published(path, self.digests[name])
+        start = 4 + 4 * content[3]
+        return np.frombuffer(content, np.uint8, offset=start).reshape(np.frombuffer(content[4:start], ">u4"))
+
+
+def _plain_or_gzip(folder: Path, name: str) -> Path | None:
+    return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)

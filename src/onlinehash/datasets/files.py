@@ -67,25 +67,19 @@ def download(urls: Sequence[str], target: Path, sha256: str, progress: Progress 
     failures = []
     for url in urls:
         try:
-            _download_one(url, target, sha256, progress)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, whole_file(target) as file:
+                total, done = int(response.headers.get("Content-Length") or 0), 0
+                while chunk := response.read(_CHUNK):
+                    file.write(chunk)
+                    done += len(chunk)
+                    if progress is not None:
+                        progress(done, max(done, total))
+                if done < total:
+                    raise OSError(f"the connection ended after {done} of {total} bytes")
+                file.flush()
+                read_published(Path(file.name), sha256)
+            return
         except (OSError, HTTPException, FileFormatError) as error:
             failures.append(f"{url} ({error})")
-        else:
-            return
     raise DataNotFoundError(f"Download of {target.name} failed from {'; '.join(failures)}")
-
-
-def _download_one(url: str, target: Path, sha256: str, progress: Progress | None) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, whole_file(target) as file:
-        total = int(response.headers.get("Content-Length") or 0)
-        done = 0
-        while chunk := response.read(_CHUNK):
-            file.write(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(done, max(done, total))
-        if done < total:
-            raise OSError(f"the connection ended after {done} of {total} bytes")
-        file.flush()
-        read_published(Path(file.name), sha256)

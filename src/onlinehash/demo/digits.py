@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
-
 from onlinehash.collection import Collection
 from onlinehash.collection.learner import default_hasher
 from onlinehash.datasets import load_dataset
+from onlinehash.demo.images import data_url
 from onlinehash.demo.run import IMAGE, N_COMPONENTS
 
 _BATCH = 100  # items per upsert, some of which measure the quality before they are learned from
@@ -44,11 +39,3 @@ def open_digits() -> Iterator[Collection]:
             collection.upsert(rows, X[rows], y[rows], [{"image": data_url(X[row].reshape(IMAGE))} for row in rows])
         collection.refresh()
         yield collection
-
-
-def data_url(pixels: NDArray[np.floating]) -> str:
-    """Return pixels between 0 and 1 as a PNG in a data URL."""
-    grey = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
-    file = io.BytesIO()
-    Image.fromarray(grey).save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

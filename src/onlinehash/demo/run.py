@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from time import perf_counter
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,6 @@ class Learned:
     n_bits: int
     curve: Curve = field(default_factory=Curve)
     quality: Quality | None = None
-    microseconds: float | None = None
     hasher: OnlineHasher | None = None
 
 
@@ -58,33 +56,16 @@ def instance_counts(n_stream: int, n_points: int) -> list[int]:
 
 def learn(learned: Learned, split: Split, points: list[int], seed: int) -> Iterator[Learned]:
     """Learn the stream, and yield after every measured point."""
-    learned.hasher = _make(learned, split, seed)
+    if learned.method == "HROH":
+        learned.hasher = HROH(learned.n_bits, n_components=N_COMPONENTS, random_state=seed)
+    else:
+        learned.hasher = HCOH(
+            learned.n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed
+        )
     for point in learning_curve(learned.hasher, split, points):
         learned.curve.add(point.n_instances, point.quality.mean_average_precision)
         learned.quality = point.quality
         yield learned
-    again = _make(learned, split, seed)
-    start = perf_counter()
-    again.partial_fit(*split.stream)
-    learned.microseconds = (perf_counter() - start) / len(split.stream.X) * 1e6
-    yield learned
-
-
-def _make(learned: Learned, split: Split, seed: int) -> OnlineHasher:
-    if learned.method == "HROH":
-        return HROH(learned.n_bits, n_components=N_COMPONENTS, random_state=seed)
-    return HCOH(learned.n_bits, learning_rate=split.learning_rate, preprocess=split.preprocess, random_state=seed)
-
-
-def warm_up(split: Split) -> None:
-    """Compile the kernels of the first method; those of the next can wait until the first results are on screen.
-
-    Measured times do not include it: they are those of a hasher that learns the stream for the second time.
-    """
-    stream, database, queries = split.stream.take(slice(4)), split.database.take(slice(64)), split.queries
-    small = replace(split, stream=stream, database=database, queries=queries.take(slice(2)))
-    for _ in learn(Learned(METHODS[0], LENGTHS[0]), small, [1, 4], seed=0):
-        pass
 
 
 def rank_by_features(split: Split) -> Quality:

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from onlinehash._internal.files import whole_file
-from onlinehash.datasets import Dataset, Split
+from onlinehash._internal.files import write_bytes
+from onlinehash.datasets import Dataset, Split, load_dataset
 from onlinehash.demo import run
-from onlinehash.demo.picture import paint
+from onlinehash.demo.picture import picture
 from onlinehash.demo.run import N_COMPONENTS, Examples, Learned
 from onlinehash.experiments.run import Quality
 
@@ -21,10 +21,11 @@ _FOUND = 5  # items per search
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
-def show(
-    console: Console, data: Dataset, split: Split, baseline: Quality, out: Path, *, seed: int, quick: bool
-) -> None:
+def show(console: Console, out: Path, *, seed: int, quick: bool) -> None:
     """Learn, print the table and some searches, and write the figure to a folder."""
+    data = load_dataset("digits")
+    split = data.split(seed=seed)
+    baseline = run.rank_by_features(split)
     console.print(
         f"[bold]HROH and HCOH on {data.name}[/]: {data.description}\n"
         f"{len(split.stream.X)} labelled instances arrive one by one; then {len(split.queries.X)} unseen queries "
@@ -38,19 +39,15 @@ def show(
             for _ in run.learn(learned, split, points, seed):
                 live.update(_table(results, split, baseline), refresh=True)
     console.print(_table(results, split, baseline))
-    console.print()
     shown = [learned for learned in results if learned.n_bits == _SHOWN]
-    for learned in shown:
-        console.print(_rise(learned), soft_wrap=True)
-
     encoders = {learned.method: learned.hasher.snapshot() for learned in shown if learned.hasher is not None}
     examples = run.search_examples(encoders, split, n_queries=10, k=_FOUND)
     console.print(f"\n[bold]Searching with {_SHOWN} bits[/] (label, right or wrong, Hamming distance)\n")
     _print_examples(console, data, split, examples)
     out.mkdir(parents=True, exist_ok=True)
-    with whole_file(out / "demo.png") as file:
-        paint(file, data, split, results, baseline, examples, shown=_SHOWN)
-    console.print(f"Picture: {out / 'demo.png'}", soft_wrap=True)
+    file = out / "demo.svg"
+    write_bytes(file, picture(data, split, results, baseline, examples, shown=_SHOWN).encode())
+    console.print(f"Picture, for a browser: {file}", soft_wrap=True)
 
 
 def _table(results: list[Learned], split: Split, baseline: Quality) -> Table:
@@ -58,26 +55,17 @@ def _table(results: list[Learned], split: Split, baseline: Quality) -> Table:
     table.add_column("method")
     table.add_column("bits", justify="right")
     table.add_column("mAP as instances arrive", min_width=29)
-    for name in ("mAP", f"P@{split.precision_at}", "learning, µs", "bytes"):
+    for name in ("mAP", f"P@{split.precision_at}", "bytes"):
         table.add_column(name, justify="right")
     for learned in results:
         quality, n_bits = learned.quality, learned.n_bits
         measured = [f"{quality.mean_average_precision:.3f}", f"{quality.precision:.3f}"] if quality else ["", ""]
-        speed = "" if learned.microseconds is None else f"{learned.microseconds:.1f}"
         rise = "".join(_SPARKS[min(int(value * len(_SPARKS)), len(_SPARKS) - 1)] for value in learned.curve.values)
-        table.add_row(learned.method, str(n_bits), rise, *measured, speed, str((n_bits + 7) // 8))
+        table.add_row(learned.method, str(n_bits), rise, *measured, str((n_bits + 7) // 8))
     size = str(split.database.X[0].nbytes)
     values = (f"{baseline.mean_average_precision:.3f}", f"{baseline.precision:.3f}")
-    table.add_row("-", "", "the vectors, exact cosine", *values, "-", size, style="dim")
+    table.add_row("-", "", "the vectors, exact cosine", *values, size, style="dim")
     return table
-
-
-def _rise(learned: Learned) -> str:
-    """Return mAP at every power of ten and at the end, as text."""
-    curve = dict(zip(learned.curve.instances, learned.curve.values, strict=True))
-    last = learned.curve.instances[-1]
-    steps = ", ".join(f"{curve[n]:.2f} after {n}" for n in curve if n == last or str(n).strip("0") == "1")
-    return f"{learned.method}, {learned.n_bits} bits: mAP {steps}."
 
 
 def _print_examples(console: Console, data: Dataset, split: Split, examples: Examples) -> None:

@@ -13,7 +13,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_codes
 from onlinehash.codes import code_width, pack_bits, pack_signs
 from onlinehash.exceptions import InvalidCodesError, InvalidInputError, UnknownNameError
+from onlinehash.experiments.references import ReferenceEncoder
 from onlinehash.types import Codes, Features, Labels
 
 
@@ -83,7 +84,8 @@ def load_module(module_name: str) -> ModuleType:
 
 def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> None:
     """Raise if a class does not take one of these settings."""
-    accepted, takes_any = _parameters(own)
+    accepted = inspect.signature(own).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     for setting in settings:
         if setting not in accepted and not takes_any:
             raise UnknownNameError.among(f"parameter of {name}", setting, accepted)
@@ -97,12 +99,9 @@ def class_digest(name: str) -> str:
 def make_custom(name: str, settings: Mapping[str, Any], *, n_bits: int, seed: int, preprocess: str) -> Learner:
     """Return a learner made of a user's class; bits, seed and preprocessing are passed if the class takes them."""
     own = load_class(name)
-    accepted, takes_any = _parameters(own)
     offered: dict[str, Any] = {"n_bits": n_bits, "random_state": seed, "preprocess": preprocess}
+    accepted = inspect.signature(own).parameters
     params = {key: value for key, value in offered.items() if key in accepted} | dict(settings)
-    missing = [key for key, needed in accepted.items() if needed and key not in params]
-    if missing and not takes_any:
-        raise InvalidInputError(f"{name} needs {', '.join(missing)}; set them with {missing[0]}=...")
     return _OwnHasher(name, _called(name, own, **params), n_bits)
 
 
@@ -122,16 +121,6 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).rstrip('.')}{place}"
 
 
-def _parameters(own: type[Any]) -> tuple[dict[str, bool], bool]:
-    """Return the parameters of a class with whether each is required, and whether it takes others."""
-    kinds = inspect.Parameter
-    parameters = inspect.signature(own).parameters.values()
-    named = {
-        p.name: p.default is kinds.empty for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL)
-    }
-    return named, any(p.kind is kinds.VAR_KEYWORD for p in parameters)
-
-
 class _OwnHasher:
     """A class with ``partial_fit`` and ``snapshot``; the output of its snapshots is checked."""
 
@@ -142,38 +131,28 @@ class _OwnHasher:
         _called(f"{self._name}.partial_fit", self._hasher.partial_fit, X, y)
         return self
 
-    def snapshot(self) -> _Checked:
+    def snapshot(self) -> ReferenceEncoder:
         frozen = _called(f"{self._name}.snapshot", self._hasher.snapshot)
         if not callable(getattr(frozen, "encode", None)):
             raise InvalidInputError(f"The snapshot of {self._name} has no encode; it needs encode(X).")
-        return _Checked(f"The snapshot of {self._name}", frozen.encode, self._n_bits)
+        return ReferenceEncoder(partial(_codes, f"The snapshot of {self._name}", frozen.encode, self._n_bits))
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """Convert the output of a user's function to packed codes, and check it."""
-
-    owner: str
-    output: Callable[[Any], Any]
-    n_bits: int
-
-    def encode(self, X: Features) -> Codes:
-        """Return packed codes."""
-        values = _called(self.owner, lambda: np.asarray(self.output(X)))
-        packed = values.dtype == np.uint8
-        wanted = (len(X), code_width(self.n_bits) if packed else self.n_bits)
-        if values.shape != wanted:
-            what = "packed codes of 8 bits per byte (uint8)" if packed else "one value per bit"
-            raise InvalidCodesError(
-                f"{self.owner} returns an array of shape {values.shape}; {self.n_bits} bits of {len(X)} rows are "
-                f"{wanted}, {what}. Make it that wide, or ask for another number of bits."
-            )
-        if packed:
-            return check_codes(values, self.n_bits)
-        if values.dtype.kind == "b":
-            return pack_bits(values)
-        if values.dtype.kind not in "if" or not np.isfinite(values).all():
-            raise InvalidCodesError(
-                f"{self.owner} returns {values.dtype} with values that have no sign; return numbers."
-            )
-        return pack_signs(values)
+def _codes(owner: str, encode: Callable[[Any], Any], n_bits: int, X: Features) -> Codes:
+    """Return the output of a user's function as packed codes."""
+    values = _called(owner, lambda: np.asarray(encode(X)))
+    packed = values.dtype == np.uint8
+    wanted = (len(X), code_width(n_bits) if packed else n_bits)
+    if values.shape != wanted:
+        what = "packed codes of 8 bits per byte (uint8)" if packed else "one value per bit"
+        raise InvalidCodesError(
+            f"{owner} returns an array of shape {values.shape}; {n_bits} bits of {len(X)} rows are {wanted}, {what}. "
+            "Make it that wide, or ask for another number of bits."
+        )
+    if packed:
+        return check_codes(values, n_bits)
+    if values.dtype.kind == "b":
+        return pack_bits(values)
+    if values.dtype.kind not in "if" or not np.isfinite(values).all():
+        raise InvalidCodesError(f"{owner} returns {values.dtype} with values that have no sign; return numbers.")
+    return pack_signs(values)

@@ -5,25 +5,30 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from statistics import mean, stdev
-
-from matplotlib import rc_context
-from matplotlib.backends.backend_pdf import PdfPages
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from onlinehash._internal.files import write_bytes
+from onlinehash.exceptions import needs_extra
 from onlinehash.experiments import tables
 from onlinehash.experiments.report import Chapter, drawings, render
 
-_LANDSCAPE = (11.69, 8.27)  # inches: A4
-_MARGIN = 0.05  # of the page
-_SIZES = (5.0, 9.0)  # points of letters in tables
-_LETTER = 0.602  # width of a letter of a fixed-width font, as a share of its size
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _COLUMNS = ("plan", "data", "measure", "method", "bits", "mean", "deviation", "seeds", "printed")
 _LATEX = str.maketrans(
     {**{letter: f"\\{letter}" for letter in "&%$#_{}"}, "\\": r"\textbackslash{}", "±": r"$\pm$", "~": r"\~{}"}
 )
+
+
+def check_report(path: Path) -> None:
+    """Raise an error if what draws the figures of a report is not installed, before anything is run for it."""
+    if path.suffix.lower() not in {".csv", ".tex"}:
+        with needs_extra("matplotlib", "research"):
+            import_module("matplotlib")
 
 
 def write_report(path: Path, chapters: Sequence[Chapter]) -> None:
@@ -75,6 +80,9 @@ def _latex(chapters: Sequence[Chapter]) -> bytes:
 
 def _pdf(chapters: Sequence[Chapter]) -> bytes:
     """Return one page per table and per figure."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_pdf import PdfPages
+
     file = io.BytesIO()
     with rc_context({"pdf.fonttype": 42}), PdfPages(file, metadata={"CreationDate": None}) as pages:
         for chapter in chapters:
@@ -87,22 +95,20 @@ def _pdf(chapters: Sequence[Chapter]) -> bytes:
 
 
 def _table_page(title: str, rows: Sequence[Sequence[str]]) -> Figure:
+    """Return a page of the size of its table."""
+    from matplotlib.figure import Figure
+
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    form = "  ".join(f"{{:{'<' if place == 0 else '>'}{width}}}" for place, width in enumerate(widths)).format
-    lines = [form(*row) for row in rows]
-    lines.insert(1, "-" * len(lines[0]))
-    width, height = (72 * (1 - 2 * _MARGIN) * side for side in _LANDSCAPE)
-    least, most = _SIZES
-    size = max(least, min(most, width / (_LETTER * len(lines[0])), 0.9 * height / (1.2 * len(lines))))
-    figure = Figure(figsize=_LANDSCAPE)
-    figure.text(_MARGIN, 1 - _MARGIN, title, fontsize=11, va="top", wrap=True)
-    figure.text(_MARGIN, 0.98 - 2 * _MARGIN, "\n".join(lines), fontsize=size, family="monospace", va="top")
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    text = "\n".join([*title.splitlines(), "", lines[0], "-" * len(lines[0]), *lines[1:]])
+    length, n_lines = max(map(len, text.splitlines())), text.count("\n") + 1
+    figure = Figure(figsize=(1 + 0.085 * length, 1 + 0.17 * n_lines))
+    figure.text(0.5, 0.5, text, fontsize=9, family="monospace", ha="center", va="center")
     return figure
 
 
 FORMATS: dict[str, Callable[[Sequence[Chapter]], bytes]] = {
     ".html": _html,
-    ".htm": _html,
     ".pdf": _pdf,
     ".tex": _latex,
     ".csv": _csv,

@@ -153,12 +153,6 @@ def map_against_parameter(found: tables.Study, *, label: str = "mAP") -> Drawing
     return _lines(found.lines, label, name, f"{label} against {name}", xs, "log" if logarithmic else "linear")
 
 
-def common_length(cells: Mapping[str, Mapping[int, float]]) -> int:
-    """Return the length at which streams are compared: 32 bits if all have it, otherwise the longest that most have."""
-    lengths = [n_bits for row in cells.values() for n_bits in row]
-    return max(set(lengths), key=lambda n_bits: (lengths.count(n_bits), n_bits == 32, n_bits))
-
-
 def _against_bits(cells: Cells, label: str, title: str, levels: Mapping[str, float] | None = None) -> Drawing:
     lengths = tables.lengths_of(cells)
     level_lines = {name: dict.fromkeys((lengths[0], lengths[-1]), value) for name, value in (levels or {}).items()}

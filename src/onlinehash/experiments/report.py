@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from onlinehash.exceptions import DataNotFoundError
-from onlinehash.experiments import plots, tables
+from onlinehash.experiments import tables
 from onlinehash.experiments.plan import Plan
-from onlinehash.experiments.results import Result, is_stale, read_results
+from onlinehash.experiments.results import Result, is_stale
+
+if TYPE_CHECKING:
+    from onlinehash.experiments.plots import Drawing
 
 QUICK_PLAN = Path(__file__).parent / "quick.toml"
 """Every method on a small data set, in seconds."""
@@ -26,16 +29,6 @@ class Chapter:
     plan: Plan
     results: Sequence[Result]
     command: str
-
-
-def read_chapter(plan: Plan, results_folder: Path, command: str | None = None) -> Chapter:
-    """Read the results of a plan, which must have some, from the folder of its ``.jsonl`` file."""
-    path = results_folder / f"{plan.name}.jsonl"
-    results = read_results(path, plan.runs)
-    command = command or f"onlinehash reproduce {plan.name}.toml"
-    if not results:
-        raise DataNotFoundError(f"There are no results of the plan {plan.name!r} in {path}. Run: {command}")
-    return Chapter(plan, results, command)
 
 
 def render(chapters: Sequence[Chapter]) -> str:
@@ -113,7 +106,7 @@ def _overview(results: Sequence[Result], parts: dict[str, list[Result]]) -> str:
         name: tables.measured(tables.separate_references(part)[0], "mean_average_precision")
         for name, part in parts.items()
     }
-    n_bits = plots.common_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
+    n_bits = tables.common_length({f"{name}/{m}": row for name, cells in by_part.items() for m, row in cells.items()})
     rows = [["method", *by_part]]
     for method in dict.fromkeys(method for cells in by_part.values() for method in cells):
         values = [cells.get(method, {}).get(n_bits) for cells in by_part.values()]
@@ -143,8 +136,10 @@ def _part(results: list[Result]) -> str:
     )
 
 
-def drawings(results: list[Result]) -> list[tuple[str, plots.Drawing]]:
+def drawings(results: list[Result]) -> list[tuple[str, Drawing]]:
     """Return the figures of one group of results, with their captions."""
+    from onlinehash.experiments import plots  # needs the extra "research"
+
     learned, _ = tables.separate_references(results)
     label, studied = tables.map_label(results), tables.study(learned, "mean_average_precision")
     figures = []
@@ -161,12 +156,14 @@ def drawings(results: list[Result]) -> list[tuple[str, plots.Drawing]]:
     return figures
 
 
-def _study_drawing(label: str, studied: tables.Study) -> tuple[str, plots.Drawing]:
+def _study_drawing(label: str, studied: tables.Study) -> tuple[str, Drawing]:
+    from onlinehash.experiments import plots
+
     caption = f"{label} against {studied.parameter.replace('_', ' ')}"
     return caption, plots.map_against_parameter(studied, label=label)
 
 
-def _figure_grid(figures: Iterable[tuple[str, plots.Drawing]]) -> str:
+def _figure_grid(figures: Iterable[tuple[str, Drawing]]) -> str:
     shown = (f"<figure><figcaption>{escape(name)}</figcaption>{drawing.svg()}</figure>" for name, drawing in figures)
     return f'<div class="figures">{"".join(shown)}</div>'
 

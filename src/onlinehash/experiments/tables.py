@@ -192,6 +192,12 @@ def areas(results: Iterable[Result]) -> Cells:
     return _means(_collected(drawn, lambda result: mean(_points(result)[1])))
 
 
+def common_length(cells: Cells) -> int:
+    """Return the length at which streams are compared: 32 bits if all have it, otherwise the longest that most have."""
+    lengths = [n_bits for row in cells.values() for n_bits in row]
+    return max(set(lengths), key=lambda n_bits: (lengths.count(n_bits), n_bits == 32, n_bits))
+
+
 def spread(results: Iterable[Result], measure: str) -> Spread:
     """Return the values of all seeds, in ascending order; results without the measure are left out."""
     path = measure.split(".")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from onlinehash._internal.kernels import kernel
+from onlinehash._internal.kernels import kernel, read_only
 from onlinehash._internal.validation import check_choice
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.types import Features
@@ -74,9 +74,7 @@ class Centring:
         """Write the centred rows of X to the head of ``out``; the mean is fixed."""
         if X.shape[1] != len(self.mean) or len(out) < len(X) or out.shape[1] < X.shape[1]:
             raise _misfit(X, self.mean, out)
-        rows, mean = np.ascontiguousarray(X).view(), np.ascontiguousarray(self.mean).view()
-        rows.flags.writeable = mean.flags.writeable = False  # one type for the kernel
-        if not _centre(rows, mean, out):
+        if not _centre(read_only(X), read_only(self.mean), out):
             _scale_odd(out[: len(X), : X.shape[1]])
 
     def freeze(self) -> Centring:
@@ -121,9 +119,7 @@ class RunningCentring:
             seen = self.n_seen + np.cumsum(weights)
             shares = weights / seen
             self.n_seen = float(seen[-1])
-        rows = np.ascontiguousarray(X).view()
-        rows.flags.writeable = False
-        if not _centre_running(rows, self.mean, shares, out, np.empty(n_features, out.dtype)):
+        if not _centre_running(read_only(X), self.mean, shares, out, np.empty(n_features, out.dtype)):
             _scale_odd(out[:n_rows, :n_features])
 
     def freeze(self) -> Centring:

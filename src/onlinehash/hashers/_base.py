@@ -24,6 +24,7 @@ from onlinehash._internal.validation import (
     check_features,
     check_finite,
     check_n_bits,
+    check_positive_int,
     check_targets,
     precision_of,
 )
@@ -34,7 +35,7 @@ from onlinehash.exceptions import InvalidFeaturesError, InvalidInputError, Inval
 from onlinehash.features import StreamFeatures, make_features
 from onlinehash.hashers._estimator import Estimator
 from onlinehash.hashers._saving import HeadPart, Weights, join_head, pack_hasher, read_hasher, unpack_hasher
-from onlinehash.types import Codes, Features, Labels, LabelSets, Signs, Targets
+from onlinehash.types import Features, Labels, LabelSets, Signs, Targets
 
 # What a method is written with.
 __all__ = ["Arrays", "Changeable", "Encoder", "Features", "LabelSets"]
@@ -112,8 +113,8 @@ class OnlineHasher(Estimator, ABC):
 
     A method is a dataclass whose fields are its parameters. It implements :meth:`_start`, :meth:`_learn` and
     :meth:`_encoder`, and names the attributes to save in ``_saved``. It may also ask for the head of the stream
-    (:meth:`_head_size`, :meth:`_open`), and keep rows until their batch is full (:meth:`_is_waiting`, :meth:`_finish`).
-    Input is refused before anything changes.
+    (:meth:`_head_size`, :meth:`_open`), and for whole batches (:meth:`_batch_rows`, :meth:`_finish`). Input is refused
+    before anything changes.
 
     The first batch fixes the parameters. After a parameter was changed, learning, saving and snapshots are refused,
     except for those in :attr:`changeable`; ``fit`` starts again with the new ones.
@@ -215,14 +216,15 @@ class OnlineHasher(Estimator, ABC):
         return 0
 
     def _open(self, head: Features, targets: Targets) -> None:
-        """Initialise the state from the head of the stream, which is learned from right after."""
+        """Initialise the state from the preprocessed head of the stream, which is learned from right after."""
 
-    def _is_waiting(self) -> bool:
-        """Return whether rows wait that :meth:`_finish` would learn from."""
-        return False
+    def _batch_rows(self) -> int:
+        """Return how many rows are learned together, the ``batch_size``: :meth:`_learn` gets a multiple of them."""
+        return check_positive_int("batch_size", getattr(self, "batch_size", 1))
 
-    def _finish(self) -> None:
-        """Learn from the waiting rows, as if the stream ended here."""
+    def _finish(self, X: Features, targets: Targets, weights: Weights) -> None:
+        """Learn from rows that do not fill a batch, as if the stream ended here; a snapshot does so on a copy."""
+        self._learn(X, targets, weights)
 
     def _resized(self, n_bits: int) -> Self | None:
         """Return a hasher of another code length that learned the same, or None if that needs the data."""
@@ -350,8 +352,10 @@ class OnlineHasher(Estimator, ABC):
         self.seed_, self._dtype = seed, dtype
         self._classes: ClassTable | None = None  # new labels are admitted to it, or refused, before anything is learned
         self._features: StreamFeatures = make_features(self.preprocess, n_features, dtype)
+        self._n_together = self._batch_rows()
         self._start(n_features)
-        self._head: list[HeadPart] | None = [] if self._head_size() else None
+        self._head = self._head_size() or None  # rows that are needed to start; None once there are enough
+        self._waiting: list[HeadPart] = []  # rows that wait for the head of the stream, or for their batch
         self._fix_parameters()
 
     def _draw_seed(self) -> int:
@@ -372,27 +376,43 @@ class OnlineHasher(Estimator, ABC):
             self._classes.admit(rows.targets if counted is None else take_targets(rows.targets, counted))
         with single_threaded_products(rows.X.shape[0]):
             for chunk in rows.chunks(counted, self._dtype):
-                rest = chunk if self._head is None else self._collect(chunk)
-                if rest.X.shape[0]:
-                    self._learn(*rest)
+                if self._head is not None or self._n_together > 1:
+                    self._gather(chunk)
+                elif chunk.X.shape[0]:
+                    self._learn(*chunk)
 
-    def _collect(self, rows: Rows) -> Rows:
-        """Keep rows until the head of the stream is complete, then learn from it; return the rows after the head."""
-        assert self._head is not None
-        missing = self._head_size() - sum(len(labels) for _, labels, _ in self._head)
-        self._head.append(rows.take(slice(missing)).head_part())
-        if rows.X.shape[0] >= missing:
-            self._open_head()
-        return rows.take(slice(missing, None))
+    def _gather(self, rows: Rows) -> None:
+        """Learn from the head of the stream, and then from whole batches; other rows wait."""
+        while n_rows := rows.X.shape[0]:
+            n_waiting = sum(len(labels) for _, labels, _ in self._waiting)
+            needed = (self._head or self._n_together) - n_waiting
+            if self._head is not None or n_waiting or n_rows < needed:
+                self._waiting.append(rows.take(slice(needed)).head_part())
+                if n_rows >= needed:
+                    self._learn_waiting()
+            else:
+                needed = n_rows - n_rows % needed
+                self._learn(*rows.take(slice(needed)))
+            rows = rows.take(slice(needed, None))
 
-    def _open_head(self) -> None:
-        assert self._head is not None
-        rows, labels, weights = join_head(self._head)
-        rows = rows.astype(self._dtype, copy=False)
+    def _learn_waiting(self, *, to_the_end: bool = False) -> None:
+        """Learn from the rows that wait, in whole batches; from all of them if the stream ends here."""
+        X, labels, weights = join_head(self._waiting)
         targets = check_targets(labels, len(labels))[0] if self.supervised else None
-        self._head = None
-        self._open(rows, targets)
-        self._learn(rows, targets, weights)
+        rows = Rows(X.astype(self._dtype, copy=False), targets, weights)
+        if self._head is not None:
+            self._head = None
+            head = np.empty_like(rows.X)
+            copy.deepcopy(self._features).learn(rows.X, head)
+            self._open(head, targets)
+        n_whole = len(X) - len(X) % self._n_together
+        if n_whole:
+            self._learn(*rows.take(slice(n_whole)))
+        rest, self._waiting = rows.take(slice(n_whole, None)), []
+        if len(rest.X) and to_the_end:
+            self._finish(*rest)
+        elif len(rest.X):
+            self._waiting.append(rest.head_part())
 
     def _preprocessed(self, X: Features) -> Features:
         """Update the preprocessing with the next rows of the stream, and return them preprocessed."""
@@ -440,11 +460,9 @@ class OnlineHasher(Estimator, ABC):
         self._demand_same_parameters()
         final = self
         with single_threaded_products():
-            if self._head is not None or self._is_waiting():
+            if self._waiting:
                 final = copy.deepcopy(self)
-                if final._head is not None:
-                    final._open_head()
-                final._finish()
+                final._learn_waiting(to_the_end=True)
             names, encoder = getattr(self, "feature_names_in_", None), final._encoder()
         return encoder if names is None else replace(encoder, feature_names=tuple(names))
 
@@ -460,7 +478,7 @@ class OnlineHasher(Estimator, ABC):
         "codes": packed, uint8 of shape (n_samples, ceil(n_bits / 8)), as indexes and metrics take them. "bits": 0 and
         1, uint8 of shape (n_samples, n_bits), for estimators that compare features. "signs": -1 and +1, int8.
         """
-        rows: NDArray[Any] = self._packed(X)
+        rows: NDArray[Any] = self.snapshot().encode(X)
         if self.output != "codes":
             rows = (unpack_bits if self.output == "bits" else unpack_signs)(rows, self.n_bits)
         return self._in_container(rows, X)
@@ -468,10 +486,6 @@ class OnlineHasher(Estimator, ABC):
     def project(self, X: ArrayLike) -> Features:
         """Return the real values whose signs are the bits, shape (n_samples, n_bits)."""
         return self.snapshot().project(X)
-
-    def _packed(self, X: ArrayLike) -> Codes:
-        """Return packed codes."""
-        return self.snapshot().encode(X)
 
     # ------------------------------------------------------------------ saving
 

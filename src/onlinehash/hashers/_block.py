@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash._internal.kernels import kernel
-from onlinehash._internal.validation import check_positive, check_positive_int
+from onlinehash._internal.validation import check_positive
 from onlinehash.codebooks import ClassTable, make_codebook
-from onlinehash.hashers._base import Arrays, Changeable, Encoder, Features, OnlineHasher, Targets, Weights
+from onlinehash.hashers._base import Changeable, Encoder, Features, OnlineHasher, Targets, Weights
 from onlinehash.hashers._mixins import LinearHasher, WithCodewords
 
 ROWS_PER_BLOCK = 32  # best of 16 to 64: as fast as 16 from 1024 features on, a fifth faster at 128
@@ -32,33 +32,28 @@ ROWS_PER_BLOCK = 32  # best of 16 to 64: as fast as 16 from 1024 features on, a 
 class CodewordHasher(WithCodewords, LinearHasher):
     """Base class of methods that learn towards codewords by rank-one steps.
 
-    A method implements :meth:`_replay`, which computes the gradients of a block from its projections. Rows that do not
-    fill a batch wait in the block; there are none with ``batch_size=1``.
+    A method implements :meth:`_replay`, which computes the gradients of a block from its projections.
     """
 
     changeable: ClassVar[Changeable] = {**OnlineHasher.changeable, "learning_rate": check_positive}
-    rows_per_block: ClassVar[int] = ROWS_PER_BLOCK
-    _uses_lengths: ClassVar[bool] = False  # the squared lengths of rows, the diagonal of their Gram matrix
     _saved: ClassVar[tuple[str, ...]] = ("_weights",)
     learning_rate: float
     batch_size: int = 1
     fit_bias: bool = False
 
     def _start(self, n_features: int) -> None:
-        check_positive_int("batch_size", self.batch_size)
         self._classes = ClassTable(make_codebook(self.codebook, self.n_bits, self.seed_))
         self._make_room(n_features)
 
     def _make_room(self, n_inputs: int) -> None:
         """Allocate the weights and the block for rows of ``n_inputs``."""
         n_columns = n_inputs + bool(self.fit_bias)
-        capacity = max(self.batch_size, self.rows_per_block - self.rows_per_block % self.batch_size)
+        capacity = max(self.batch_size, ROWS_PER_BLOCK - ROWS_PER_BLOCK % self.batch_size)
         # Differs from Alg. 1 of HCOH: the bias starts at zero, not at a Gaussian that would drown unit rows.
         self._weights = np.zeros((self.n_bits, n_columns), self._dtype).T
         self._weights[:n_inputs] = self._starting_weights(n_inputs)
         self._rows = np.ones((capacity, n_columns), self._dtype)
         self._targets = np.zeros((capacity, self.n_bits), self._dtype)
-        self._n_waiting = 0
         self._projections = np.zeros((capacity, self.n_bits), self._dtype)
         self._gram = np.zeros((capacity, capacity), self._dtype)
 
@@ -70,20 +65,11 @@ class CodewordHasher(WithCodewords, LinearHasher):
         assert targets is not None
         signs = self._classes.targets(targets)
         capacity = len(self._targets)
-        start = 0
-        while start < len(X):
-            stop = min(len(X), start + capacity - self._n_waiting)
-            first, last = self._n_waiting, self._n_waiting + stop - start
-            self._write_inputs(X[start:stop], self._rows[first:last])
-            self._targets[first:last] = signs[start:stop]
-            self._n_waiting = last % self.batch_size
-            if last > self._n_waiting:
-                self._step(last - self._n_waiting)
-            if self._n_waiting:
-                waiting = slice(last - self._n_waiting, last)
-                self._rows[: self._n_waiting] = self._rows[waiting]
-                self._targets[: self._n_waiting] = self._targets[waiting]
-            start = stop
+        for start in range(0, len(X), capacity):
+            rows = X[start : start + capacity]
+            self._write_inputs(rows, self._rows[: len(rows)])
+            self._targets[: len(rows)] = signs[start : start + capacity]
+            self._step(len(rows))
 
     def _write_inputs(self, X: Features, out: Features) -> None:
         """Write the inputs of the projection, from the next rows of the stream, to the first columns of ``out``."""
@@ -94,18 +80,11 @@ class CodewordHasher(WithCodewords, LinearHasher):
         batch_size = min(self.batch_size, n_rows)
         columns, gradients, gram = self._weights.T, self._projections[:n_rows], self._gram
         products(self._rows, columns, n_rows, self.n_bits, len(self._weights), False, gradients)
-        if n_rows > batch_size or self._uses_lengths:  # rows of one batch do not affect each other
+        if n_rows > batch_size or batch_size == 1:  # rows of one batch do not affect each other, but by their length
             products(self._rows, self._rows, n_rows, n_rows, len(self._weights), True, gram)
         self._replay(gradients, gram, self._targets, batch_size)
         subtract_products(columns, self._rows, len(self._weights), gradients)
         return gradients
-
-    def _is_waiting(self) -> bool:
-        return self._n_waiting > 0
-
-    def _finish(self) -> None:
-        if self._n_waiting:
-            self._step(self._n_waiting)
 
     def _encoder(self) -> Encoder:
         n_inputs = len(self._weights) - bool(self.fit_bias)
@@ -123,17 +102,6 @@ class CodewordHasher(WithCodewords, LinearHasher):
         """Intercept per bit; zeros without ``fit_bias``."""
         self._demand_learned()
         return np.asarray(self._weights[len(self._weights) - bool(self.fit_bias) :].sum(axis=0))
-
-    def _state(self) -> tuple[dict[str, Any], Arrays]:
-        state, arrays = super()._state()
-        rows, targets = (block[: self._n_waiting] for block in (self._rows, self._targets))
-        return state, arrays | {"waiting_rows": rows, "waiting_targets": targets}
-
-    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
-        super()._restore(state, arrays)
-        self._n_waiting = len(arrays["waiting_rows"])
-        self._rows[: self._n_waiting] = arrays["waiting_rows"]
-        self._targets[: self._n_waiting] = arrays["waiting_targets"]
 
 
 @kernel(fastmath={"contract"}, inner=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -13,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.arrays import is_on_device, to_host
 from onlinehash._internal.threads import single_threaded_products
-from onlinehash._internal.validation import check_labels, check_positive_int
+from onlinehash._internal.validation import check_labels
 from onlinehash.codebooks import ClassTable
 from onlinehash.codes import hamming_distances, pack_signs, unpack_signs
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.features import Anchors, FeatureMap, StreamFeatures, squared_distances
-from onlinehash.hashers._base import Arrays, Encoder, Features, Labels, OnlineHasher, Targets, Weights
+from onlinehash.features import Anchors, FeatureMap, squared_distances
+from onlinehash.hashers._base import Arrays, Encoder, Features, Labels, OnlineHasher, Targets, Weights, take_targets
 
 Matrix = NDArray[np.float64]
 
@@ -55,6 +54,11 @@ class LinearHasher(OnlineHasher):
         self._demand_learned()
         return self._weights.copy()
 
+    def _restore(self, state: dict[str, Any], arrays: Arrays) -> None:
+        super()._restore(state, arrays)
+        if "_weights" in arrays and self._weights.shape[1] != self.n_bits:
+            raise ValueError(f"weights of {self._weights.shape[1]} bits")
+
     def _frozen_features(self) -> FeatureMap:
         """Return the current map from a row to what is projected."""
         return self._features.freeze()
@@ -66,43 +70,29 @@ class LinearHasher(OnlineHasher):
 class BatchHasher(OnlineHasher):
     """Base class of methods that learn from ``batch_size`` consecutive rows at a time.
 
-    Rows that do not fill a batch wait for the next call. A snapshot learns from them as from a shorter batch, unless
-    the method needs ``whole_batches``.
+    A snapshot learns from rows that do not fill a batch as from a shorter one, unless the method needs
+    ``whole_batches``.
     """
 
     whole_batches: ClassVar[bool] = False
     batch_size: int
-    _saved: ClassVar[tuple[str, ...]] = ("_waiting_rows", "_waiting_labels")
-
-    def _start(self, n_features: int) -> None:
-        self._waiting_rows = np.empty((0, n_features), self._dtype)
-        self._waiting_labels: list[int | str] = []
-
-    def _batch_rows(self) -> int:
-        """Return the number of rows per batch."""
-        return check_positive_int("batch_size", self.batch_size)
 
     @abstractmethod
     def _learn_batch(self, rows: Features, labels: Any) -> None:
         """Learn from one batch of preprocessed rows, or from a shorter one at the end."""
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
-        rows = np.concatenate([self._waiting_rows, self._preprocessed(X)])
-        labels = np.array([*self._waiting_labels, *([] if targets is None else np.asarray(targets).tolist())])
-        size = self._batch_rows()
-        whole = len(rows) - len(rows) % size
-        for start in range(0, whole, size):
-            batch = slice(start, start + size)
-            with single_threaded_products(size):
-                self._learn_batch(rows[batch], labels[batch])
-        self._waiting_rows, self._waiting_labels = rows[whole:].copy(), labels[whole:].tolist()
+        rows = self._preprocessed(X)
+        for start in range(0, len(rows), self._n_together):
+            batch = slice(start, start + self._n_together)
+            with single_threaded_products(self._n_together):
+                self._learn_batch(rows[batch], take_targets(targets, batch))
 
-    def _is_waiting(self) -> bool:
-        return len(self._waiting_rows) > 0 and not self.whole_batches
-
-    def _finish(self) -> None:
-        if self._is_waiting():
-            self._learn_batch(self._waiting_rows, np.array(self._waiting_labels))
+    def _finish(self, X: Features, targets: Targets, weights: Weights) -> None:
+        if self.whole_batches:
+            self._preprocessed(X)
+        else:
+            self._learn(X, targets, weights)
 
 
 class WithNumberedClasses(OnlineHasher):
@@ -146,7 +136,7 @@ class WithCodewords(OnlineHasher):
         Tied classes share the credit. Labels never learned count as wrong. For the quality of retrieval, see
         :func:`onlinehash.metrics.mean_average_precision`.
         """
-        codes, words = self._packed(X), self.codewords_
+        codes, words = self.snapshot().encode(X), self.codewords_
         codes, y = (to_host(each) if is_on_device(each) else each for each in (codes, y))
         labels = check_labels(y, len(codes))
         if words.shape[1] < self.n_bits:
@@ -181,20 +171,9 @@ class WithAnchors(OnlineHasher):
             self._anchors = Anchors(arrays["anchors"], arrays["width"].item(), self.has_constant)
 
 
-def head_rows(features: StreamFeatures, head: Features) -> Features:
-    """Return the preprocessed head of a stream, without learning from it."""
-    rows = np.empty_like(head)
-    copy.deepcopy(features).learn(head, rows)
-    return rows
-
-
 def mean_squared_distance(rows: Features) -> float:
-    """Return the mean of |x - a|^2 over all pairs of different rows."""
-    n = len(rows)
-    if n < 2:
-        return 1.0
-    distances = squared_distances(rows.astype(np.float64), rows.astype(np.float64))
-    return float((distances.sum() - np.trace(distances)) / (n * (n - 1))) or 1.0
+    """Return the mean of |x - a|^2 over all pairs of different rows: twice the sum of the variances."""
+    return float(2 * rows.var(axis=0, ddof=1, dtype=np.float64).sum()) or 1.0 if len(rows) > 1 else 1.0
 
 
 def median_squared_distance(rows: Features) -> float:

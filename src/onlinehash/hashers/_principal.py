@@ -50,10 +50,9 @@ class PrincipalHasher(BatchHasher):
     """Base class of unsupervised methods that hash along rotated principal directions."""
 
     supervised: ClassVar[bool] = False
-    _saved = (*BatchHasher._saved, "_moments.mean", "_moments.n_seen")
+    _saved: ClassVar[tuple[str, ...]] = ("_moments.mean", "_moments.n_seen")
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         if self.n_bits > n_features:
             raise InvalidInputError(
                 f"n_bits={self.n_bits} is more than n_features={n_features}; {type(self).__name__} takes one principal "
@@ -148,26 +147,19 @@ class FrequentDirections:
             start = stop
 
     def shrink(self) -> None:
-        """Empty half of the rows, from the eigenvectors of the smaller Gram matrix.
+        """Empty half of the rows, from the eigenvectors of their Gram matrix.
 
         The error of a squared singular value is the rounding error of the largest one. So is that of ``B^T B``, and
         nothing else of B is used; a singular value decomposition takes four to ten times as long.
         """
         rows, kept = self.rows, len(self.rows) // 2
-        wide = rows.shape[1] >= len(rows)
-        squares, vectors = np.linalg.eigh(rows @ rows.T if wide else rows.T @ rows)
+        squares, vectors = np.linalg.eigh(rows @ rows.T)
         squares, vectors = squares[::-1], vectors[:, ::-1].T
-        lost = squares[kept] if kept < len(squares) else 0.0
-        squares, vectors = squares[:kept], vectors[:kept]
-        left = np.maximum(squares - max(lost, 0.0), 0.0)
-        if wide:
-            real = squares > _noise(rows) * squares[0]
-            scale = np.sqrt(np.divide(left, squares, out=np.zeros_like(left), where=real))
-            new = (scale[:, None] * vectors) @ rows
-        else:
-            new = np.sqrt(left)[:, None] * vectors
-        rows[: len(new)] = new
-        rows[len(new) :] = 0.0
+        left = np.maximum(squares[:kept] - max(squares[kept], 0.0), 0.0)
+        real = squares[:kept] > _noise(rows) * squares[0]
+        scale = np.sqrt(np.divide(left, squares[:kept], out=np.zeros_like(left), where=real))
+        rows[:kept] = (scale[:, None] * vectors[:kept]) @ rows
+        rows[kept:] = 0.0
         self.n_rows = kept
 
     def directions(self, n_directions: int) -> Matrix:

@@ -51,10 +51,11 @@ def pack_hasher(hasher: OnlineHasher, encoder: Encoder | None = None) -> bytes:
     if isinstance(hasher._features, RunningCentring):
         arrays["mean"] = hasher._features.mean
         state["n_centred"] = hasher._features.n_seen
-    if hasher._head:
-        arrays["head"], state["head_labels"], weights = join_head(hasher._head)
+    state["head"] = hasher._head
+    if hasher._waiting:
+        arrays["waiting"], state["labels_of_waiting"], weights = join_head(hasher._waiting)
         if weights is not None:
-            arrays["head_weights"] = weights
+            arrays["weights_of_waiting"] = weights
     if encoder is not None:
         arrays["encoder"] = np.frombuffer(encoder.to_bytes(), np.uint8)
     header = {
@@ -104,10 +105,9 @@ def _restore(hasher: OnlineHasher, header: dict[str, Any], arrays: Arrays) -> No
         hasher.feature_names_in_ = np.array(header["feature_names"], object)
     if "mean" in arrays:
         hasher._features = RunningCentring(arrays["mean"], state["n_centred"])
-    if "head" in arrays:
-        hasher._head = [(arrays["head"], state["head_labels"], arrays.get("head_weights"))]
-    else:
-        hasher._head = None
+    hasher._head = state["head"]
+    if "waiting" in arrays:
+        hasher._waiting = [(arrays["waiting"], state["labels_of_waiting"], arrays.get("weights_of_waiting"))]
     hasher._restore(state, {key[6:]: value for key, value in arrays.items() if key.startswith("state.")})
 
 

@@ -56,14 +56,13 @@ class AdaptHash(LinearHasher, BatchHasher):
 
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    _saved = (*BatchHasher._saved, "_weights")
+    _saved = ("_weights",)
 
     alpha: float = 0.8
     regularisation: float = 0.01
     learning_rate: float = 0.2
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         if not 0 <= self.alpha <= 1:
             raise InvalidInputError(f"alpha={self.alpha} is not between 0 and 1.")
         if self.regularisation != 0:

@@ -21,9 +21,8 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     ``eta_s r`` where labels agree and ``-eta_d r`` where they differ, and X W should be B. Codes are found bit by bit
     (discrete cyclic descent), then those of the earlier items are updated, and W is a ridge regression.
 
-    Costs O(n_features^2 + n_bits^2) per instance. The paper keeps all earlier items. They enter only through E^T E
-    and, per class, their number and the sum of their codes, so only these are kept: O(n_classes n_bits) memory, and the
-    same result.
+    Costs O(n_features^2 + n_bits^2) per instance. The paper keeps all earlier items. Those of the same class and code
+    change together, so each such group is kept once: O((n_classes + batch_size) n_bits) memory, and the same result.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     name: ClassVar[str] = "bsodh"
 
     whole_batches = True  # the regression uses one batch only: a few rows would replace what a whole batch taught
-    _saved = (*BatchHasher._saved, "_numbers", "_weights", "_counts", "_codes", "_sums", "_gram")
+    _saved: ClassVar[tuple[str, ...]] = ("_numbers", "_weights", "_codes", "_classes_of", "_members")
     _positive: ClassVar[tuple[str, ...]] = ("similar_weight", "fit_weight", "regularisation")
 
     batch_size: int = 2000
@@ -69,7 +68,6 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
     regularisation: float = 0.3
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         for name in self._positive:
             check_positive(name, getattr(self, name))
         if self.dissimilar_weight != 0:
@@ -79,41 +77,43 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
         self._start_memory()
 
     def _start_memory(self) -> None:
-        self._counts = np.zeros(0)  # earlier items of each class
-        self._codes = np.zeros((0, self.n_bits))  # the code of the first of them
-        self._sums = np.zeros((0, self.n_bits))  # the sum of their codes
-        self._gram = np.zeros((self.n_bits, self.n_bits))  # E^T E
+        # Groups of earlier items of equal class and code, in order of their first items.
+        self._members = np.zeros(0, np.int64)
+        self._classes_of = np.zeros(0, np.int64)
+        self._codes = np.zeros((0, self.n_bits))
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:
         numbers = self._number(labels.tolist())
         X = rows.astype(np.float64)
         codes = _signs(X @ self._weights)
         if len(self._codes):
-            start, wanted, gram = self._wanted_codes(codes, numbers)
-            codes = descend(start, wanted + self.fit_weight * X @ self._weights, gram)
+            known, first = np.unique(self._classes_of, return_index=True)
+            start = np.zeros((len(self._numbers), self.n_bits))
+            start[known] = self._codes[first]  # a row starts from the code of the first item of its class
+            codes = np.where(np.isin(numbers, known)[:, None], start[numbers], codes)
+            repeated = self._members[:, None] * self._codes
+            wanted = self._wanted_codes(self._sums_of(repeated, self._classes_of))[numbers]
+            codes = descend(codes, wanted + self.fit_weight * X @ self._weights, self._codes.T @ repeated)
             self._recode_earlier_items(codes, numbers)
             ridge = self.fit_weight * X.T @ X + self.regularisation * np.eye(X.shape[1])
             self._set_weights(np.linalg.solve(ridge, self.fit_weight * X.T @ codes))
-        self._remember(codes, numbers)
+        self._group(
+            np.vstack([self._codes, codes]),
+            np.concatenate([self._classes_of, numbers]),
+            np.concatenate([self._members, np.ones(len(codes), np.int64)]),
+        )
 
     def _set_weights(self, weights: NDArray[Any]) -> None:
         self._weights = weights.astype(self._dtype)
 
-    def _wanted_codes(self, codes: Matrix, numbers: NDArray[np.int64]) -> tuple[Matrix, Matrix, Matrix]:
-        """Return the codes that a batch starts from, what its labels ask for, and the Gram matrix of earlier codes.
-
-        A row starts from the code of an item of its class.
-        """
-        self._grow()
-        known = self._counts[numbers] > 0
-        codes[known] = self._codes[numbers[known]]
-        return codes, self.n_bits * self._similarities(self._sums)[numbers], self._gram.copy()
+    def _wanted_codes(self, sums: Matrix) -> Matrix:
+        """Return what the labels of a batch ask for, one row per class, by the sums of the codes of earlier items."""
+        return self.n_bits * self._similarities(sums)
 
     def _recode_earlier_items(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
         """Update the code of all earlier items of every class by their similarity to the batch."""
-        self._codes = _signs(self._similarities(self._sums_of(codes, numbers)))
-        self._sums = self._counts[:, None] * self._codes
-        self._gram = self._codes.T @ self._sums
+        recoded = _signs(self._similarities(self._sums_of(codes, numbers)))
+        self._group(recoded[self._classes_of], self._classes_of, self._members)
 
     def _sums_of(self, codes: Matrix, numbers: NDArray[np.int64]) -> Matrix:
         """Return the sum of the codes of each class."""
@@ -126,20 +126,13 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
         both = self.similar_weight + self.dissimilar_weight
         return np.asarray(both * sums - self.dissimilar_weight * sums.sum(axis=0))
 
-    def _remember(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
-        """Add a batch to the earlier items."""
-        self._grow()
-        new, first = np.unique(numbers, return_index=True)
-        fresh = self._counts[new] == 0
-        self._codes[new[fresh]] = codes[first[fresh]]
-        np.add.at(self._counts, numbers, 1)
-        np.add.at(self._sums, numbers, codes)
-        self._gram += codes.T @ codes
-
-    def _grow(self) -> None:
-        more = len(self._numbers) - len(self._counts)
-        self._counts = np.pad(self._counts, (0, more))
-        self._codes, self._sums = (np.pad(each, ((0, more), (0, 0))) for each in (self._codes, self._sums))
+    def _group(self, codes: Matrix, classes_of: NDArray[np.int64], members: NDArray[np.int64]) -> None:
+        """Keep items as groups of equal class and code."""
+        both = np.column_stack([classes_of, codes])
+        _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        self._codes, self._classes_of = codes[first[order]], classes_of[first[order]]
+        self._members = np.bincount(group.ravel(), members).astype(np.int64)[order]
 
 
 def descend(codes: Matrix, wanted: Matrix, gram: Matrix) -> Matrix:

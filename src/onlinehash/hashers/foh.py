@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinehash.hashers._base import Encoder
-from onlinehash.hashers._mixins import BatchHasher, Matrix
+from onlinehash.hashers._mixins import Matrix
 from onlinehash.hashers.bsodh import BSODH
 
 
@@ -68,7 +69,7 @@ class FOH(BSODH):
     name: ClassVar[str] = "foh"
 
     _saved = (
-        *BatchHasher._saved, "_numbers", "_weights", "_sum", "_label_codes", "_codes", "_classes_of", "_members"
+        "_numbers", "_weights", "_sum", "_label_codes", "_codes", "_classes_of", "_members"
     )  # fmt: skip
     _positive = (*BSODH._positive, "label_weight", "earlier_label_weight", "label_regularisation")
 
@@ -80,34 +81,25 @@ class FOH(BSODH):
     label_regularisation: float = 0.6
 
     def _start_memory(self) -> None:
+        super()._start_memory()
         self._sum = self._weights.astype(np.float64)
         self._label_codes = np.zeros((0, self.n_bits))  # "P"
-        # Groups of earlier items of equal class and code, in order of their first items.
-        self._members = np.zeros(0, np.int64)
-        self._classes_of = np.zeros(0, np.int64)
-        self._codes = np.zeros((0, self.n_bits))
 
     def _set_weights(self, weights: NDArray[Any]) -> None:
         super()._set_weights(weights)
         self._sum += weights
 
-    def _draw_label_codes(self) -> None:
-        """Give new classes a random row of P; every class has a generator of its own."""
+    def _number(self, labels: Iterable[int | str]) -> NDArray[np.int64]:
+        """Give new classes a random row of P, too; every class has a generator of its own."""
+        numbers = super()._number(labels)
         for number in range(len(self._label_codes), len(self._numbers)):
             row = np.random.default_rng([self.seed_, number, 6]).standard_normal((1, self.n_bits))
             self._label_codes = np.vstack([self._label_codes, row / np.linalg.norm(row)])
+        return numbers
 
-    def _wanted_codes(self, codes: Matrix, numbers: NDArray[np.int64]) -> tuple[Matrix, Matrix, Matrix]:
-        """Do as BSODH, and ask for the codes of the labels; a row starts from the code of the first of its class."""
-        self._draw_label_codes()
-        known, first = np.unique(self._classes_of, return_index=True)
-        start = np.zeros((len(self._numbers), self.n_bits))
-        start[known] = self._codes[first]
-        codes = np.where(np.isin(numbers, known)[:, None], start[numbers], codes)
-        repeated = self._members[:, None] * self._codes
-        similarity = self.n_bits * self._similarities(self._sums_of(repeated, self._classes_of))
-        wanted = (similarity + self.label_weight * self._label_codes)[numbers]
-        return codes, wanted, self._codes.T @ repeated
+    def _wanted_codes(self, sums: Matrix) -> Matrix:
+        """Do as BSODH, and ask for the codes of the labels."""
+        return super()._wanted_codes(sums) + self.label_weight * self._label_codes
 
     def _recode_earlier_items(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
         """Update the codes of the groups by their similarity to the batch, then regress all codes on the labels."""
@@ -115,9 +107,7 @@ class FOH(BSODH):
         # Differs from the released code, which subtracts the second term: it should pull codes towards their labels.
         pull = (similarity + self.earlier_label_weight * self._label_codes)[self._classes_of]
         recoded = np.where(2 * pull - self._codes @ (codes.T @ codes) >= 0, 1.0, -1.0)
-        classes_of, members = self._classes_of, self._members
-        self._codes, self._classes_of, self._members = recoded[:0], classes_of[:0], members[:0]
-        self._group(recoded, classes_of, members)
+        self._group(recoded, self._classes_of, self._members)
         # Classes do not overlap, so that the regression is a mean per class.
         sums = self._sums_of(self.label_weight * codes, numbers)
         np.add.at(sums, self._classes_of, self.earlier_label_weight * self._members[:, None] * self._codes)
@@ -125,21 +115,6 @@ class FOH(BSODH):
         np.add.at(counts, numbers, self.label_weight)
         np.add.at(counts, self._classes_of, self.earlier_label_weight * self._members)
         self._label_codes = sums / (counts + self.label_regularisation)[:, None]
-
-    def _remember(self, codes: Matrix, numbers: NDArray[np.int64]) -> None:
-        self._draw_label_codes()
-        self._group(codes, numbers, np.ones(len(codes), np.int64))
-
-    def _group(self, codes: Matrix, numbers: NDArray[np.int64], members: NDArray[np.int64]) -> None:
-        """Add items to the groups of equal class and code."""
-        classes_of = np.concatenate([self._classes_of, numbers])
-        codes = np.vstack([self._codes, codes])
-        both = np.column_stack([classes_of, codes])
-        _, first, group = np.unique(both, axis=0, return_index=True, return_inverse=True)
-        counts = np.bincount(group.ravel(), np.concatenate([self._members, members])).astype(np.int64)
-        order = np.argsort(first)
-        self._codes, self._classes_of = codes[first[order]], classes_of[first[order]]
-        self._members = counts[order]
 
     def _encoder(self) -> Encoder:
         # The mean but for a factor, on which codes do not depend.

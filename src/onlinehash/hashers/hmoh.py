@@ -14,7 +14,7 @@ from onlinehash._internal.validation import check_positive, check_positive_int
 from onlinehash.features import Anchors
 from onlinehash.hashers._base import Arrays, Encoder, Features, Targets
 from onlinehash.hashers._block import CodewordHasher, subtract_earlier, subtract_products
-from onlinehash.hashers._mixins import WithAnchors, head_rows, mean_squared_distance
+from onlinehash.hashers._mixins import WithAnchors, mean_squared_distance
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -67,7 +67,6 @@ class HMOH(WithAnchors, CodewordHasher):
 
     name: ClassVar[str] = "hmoh"
     _saved = ("_weights", "_sum", "_mistakes")
-    rows_per_block: ClassVar[int] = 40  # larger than for HCOH, because every block adds all weights to their sum
 
     learning_rate: float = 0.1
     batch_size: int = 1
@@ -95,9 +94,8 @@ class HMOH(WithAnchors, CodewordHasher):
         return 0 if self.n_anchors is None else check_positive_int("n_anchors", self.n_anchors)
 
     def _open(self, head: Features, targets: Targets) -> None:
-        rows = head_rows(self._features, head)
-        self._anchors = Anchors(rows, 2 * mean_squared_distance(rows) / self.bandwidth_divisor)
-        self._make_room(len(rows))
+        self._anchors = Anchors(head, 2 * mean_squared_distance(head) / self.bandwidth_divisor)
+        self._make_room(len(head))
 
     def _write_inputs(self, X: Features, out: Features) -> None:
         if self._anchors is None:

@@ -31,7 +31,7 @@ from onlinehash.hashers._base import (
     check_code_length,
 )
 from onlinehash.hashers._class_bits import SettlingClasses, check_sharpness, choose_sharpness, general_directions
-from onlinehash.hashers._mixins import WithCodewords, head_rows, median_squared_distance
+from onlinehash.hashers._mixins import WithCodewords, median_squared_distance
 from onlinehash.hashers._ridge import (
     CONSTANT,
     HOST,
@@ -252,7 +252,7 @@ class HROH(WithCodewords):
         return HEAD_ROWS if self.features == "fourier" and self.bandwidth is None else 0
 
     def _open(self, head: Features, targets: Targets) -> None:
-        self._make_sums(median_squared_distance(head_rows(self._features, head)))
+        self._make_sums(median_squared_distance(head))
 
     def _make_sums(self, bandwidth: float | None) -> None:
         """Fix the feature map, and start the sums of its outputs."""
@@ -575,7 +575,7 @@ class HROH(WithCodewords):
             return rows, Members.of_none()
         members = self._learned_members(rows.targets, rows.weights)
         if self._head is not None:
-            self._open_head()
+            self._learn_waiting()
         self._sums.demand_enough(members, self._classes.labels)
         return rows, members
 
@@ -652,7 +652,7 @@ class HROH(WithCodewords):
         if self._head is None:
             return self
         twin = copy.deepcopy(self)
-        twin._open_head()
+        twin._learn_waiting()
         return twin
 
     def _demand_same_map(self, other: HROH) -> None:

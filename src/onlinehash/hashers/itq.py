@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from onlinehash._internal.validation import check_positive_int
+from onlinehash._internal.validation import check_non_negative_int, check_positive_int
 from onlinehash.hashers._base import Features
 from onlinehash.hashers._mixins import Matrix, Reservoir
 from onlinehash.hashers._principal import PrincipalHasher, nearest_rotation, random_rotation, with_missing_directions
@@ -18,8 +18,8 @@ from onlinehash.hashers._principal import PrincipalHasher, nearest_rotation, ran
 class ITQ(PrincipalHasher):
     """Hash along the exact principal directions, rotated so that projections are close to their signs.
 
-    An upper bound for unsupervised online methods such as :class:`SketchHash`. Labels are ignored. Mean and covariance
-    are summed along the stream. A snapshot takes the first r eigenvectors V of the covariance and, with Z the
+    What online methods such as :class:`SketchHash` approximate is exact here: mean and covariance are summed along the
+    stream. Labels are ignored. A snapshot takes the first r eigenvectors V of the covariance and, with Z the
     projections of a uniform sample of the stream, minimises the quantisation loss ``|B - Z R|^2`` by alternating::
 
         B = sign(Z R)
@@ -69,8 +69,7 @@ class ITQ(PrincipalHasher):
 
     def _start(self, n_features: int) -> None:
         super()._start(n_features)
-        if self.n_iterations != 0:
-            check_positive_int("n_iterations", self.n_iterations)
+        check_non_negative_int("n_iterations", self.n_iterations)
         self._scatter: Matrix = np.zeros((n_features, n_features))
         self._reservoir = Reservoir(check_positive_int("sample_size", self.sample_size))
         self._sample = np.zeros((self.sample_size, n_features), self._dtype)

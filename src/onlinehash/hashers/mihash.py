@@ -17,7 +17,7 @@ from onlinehash.codes.distances import as_words, distance_dtype
 from onlinehash.codes.kernels import distances
 from onlinehash.hashers._base import Changeable, Encoder, Features, LabelSets, OnlineHasher, Targets, Weights
 from onlinehash.hashers._block import apply_tanh, products, subtract_earlier
-from onlinehash.hashers._mixins import LinearHasher, Reservoir, WithNumberedClasses, head_rows
+from onlinehash.hashers._mixins import LinearHasher, Reservoir, WithNumberedClasses
 
 NO_LABEL = -1
 ROWS_PER_BLOCK = 100
@@ -125,13 +125,12 @@ class MIHash(WithNumberedClasses, LinearHasher):
         return -(-self.reservoir_size // 10)
 
     def _open(self, head: Features, targets: Targets) -> None:
-        rows = head_rows(self._features, head)
         labels = self._numbered(targets)
         self._reservoir.offer(self._uniforms(0, len(head)))
-        self._items[: len(head)], self._item_labels[: len(head)] = rows, labels
+        self._items[: len(head)], self._item_labels[: len(head)] = head, labels
         self._n_keys = self._n_unoffered = len(head)
-        self._halves[: len(head)] = self.slope / 2 * (rows @ self._weights)
-        self._item_codes[: len(head)] = pack_signs(rows @ self._in_use)
+        self._halves[: len(head)] = self.slope / 2 * (head @ self._weights)
+        self._item_codes[: len(head)] = pack_signs(head @ self._in_use)
 
     def _numbered(self, targets: Targets) -> NDArray[np.int64]:
         """Return the numbers of the labels of every row, padded to the largest label set so far."""
@@ -243,8 +242,6 @@ def _page_of_keys(seed: int, page: int) -> NDArray[np.float64]:
 
 def share_a_label(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return for every pair of rows whether they have a number in common; -1 pads rows that have fewer."""
-    if left.shape[1] == right.shape[1] == 1:
-        return np.asarray(left.astype(np.int32) == right.T.astype(np.int32))  # twice as fast as with 64 bits
     shared = np.zeros((len(left), len(right)), bool)
     for mine in left.T[..., np.newaxis]:
         for theirs in np.where(right == NO_LABEL, NO_LABEL - 1, right).T:

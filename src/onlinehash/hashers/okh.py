@@ -12,7 +12,7 @@ from onlinehash._internal.validation import check_choice, check_positive, check_
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors
 from onlinehash.hashers._base import Changeable, Features, Labels, OnlineHasher, Targets
-from onlinehash.hashers._mixins import BatchHasher, LinearHasher, WithAnchors, head_rows, mean_squared_distance
+from onlinehash.hashers._mixins import BatchHasher, LinearHasher, WithAnchors, mean_squared_distance
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -68,7 +68,7 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
     has_constant = True
     whole_batches = True  # nothing can be learned from half a pair
     batch_size = 2
-    _saved = (*BatchHasher._saved, "_weights")
+    _saved = ("_weights",)
 
     aggressiveness: float = 0.001
     similar_radius: float = 0.0
@@ -77,7 +77,6 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
     variant: str = "as_described"
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         check_choice("variant", self.variant, ("as_described", "as_released"))
         if self.similar_radius < 0:
             raise InvalidInputError(f"similar_radius={self.similar_radius} is negative; use 0 or more bits.")
@@ -89,10 +88,9 @@ class OKH(WithAnchors, LinearHasher, BatchHasher):
         return check_positive_int("n_anchors", self.n_anchors)
 
     def _open(self, head: Features, targets: Targets) -> None:
-        rows = head_rows(self._features, head)
-        variance = mean_squared_distance(rows)
+        variance = mean_squared_distance(head)
         width = 2 * (variance if self.variant == "as_described" else variance**2)
-        self._anchors = Anchors(rows, width, constant=True)
+        self._anchors = Anchors(head, width, constant=True)
         self._start_weights(self._anchors.n_outputs)
 
     def _learn_batch(self, rows: Features, labels: Labels) -> None:

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.kernels import kernel
 from onlinehash._internal.validation import check_choice
-from onlinehash.codebooks import ClassTable, Codebook
-from onlinehash.hashers._base import Features, LabelSets, Signs, Targets, Weights
+from onlinehash.hashers._base import Features, LabelSets, Targets, Weights
 from onlinehash.hashers._block import CodewordHasher, subtract_earlier
 
 
@@ -59,7 +58,6 @@ class OSH(CodewordHasher):
     """
 
     name: ClassVar[str] = "osh"
-    _uses_lengths: ClassVar[bool] = True
 
     learning_rate: float = 0.1
     loss: str = "boosting"
@@ -70,13 +68,13 @@ class OSH(CodewordHasher):
         check_choice("loss", self.loss, ("boosting", "hinge"))
         check_choice("variant", self.variant, ("as_described", "as_released"))
         super()._start(n_features)
-        if self.variant == "as_released":
-            self._classes = ClassTable(_FirstWord(self._classes.codebook))
 
     def _learn(self, X: Features, targets: Targets, weights: Weights) -> None:
         if isinstance(targets, LabelSets):  # one update for every label of a row
             X = np.repeat(X, [len(labels) for labels in targets], axis=0)
             targets = np.array([label for labels in targets for label in labels])
+        if self.variant == "as_released":
+            targets = np.repeat(np.array(self._classes.labels[:1]), len(X))
         super()._learn(X, targets, weights)
 
     def _replay(self, projections: NDArray[Any], gram: NDArray[Any], targets: NDArray[Any], batch_size: int) -> None:
@@ -87,20 +85,6 @@ class OSH(CodewordHasher):
 # Keeps the weights finite where the exponential loss diverges: on rows far from unit length, such as raw pixels. Rows
 # of unit length never reach it.
 _LARGEST_EXPONENT = 30.0
-
-
-class _FirstWord:
-    """Give every class the first codeword of a codebook: the defect of the published code."""
-
-    def __init__(self, codebook: Codebook) -> None:
-        self.n_bits = codebook.n_bits
-        self._codebook = codebook
-        self._word: Signs | None = None
-
-    def codeword(self, index: int, label: Any = None) -> Signs:
-        if self._word is None:
-            self._word = self._codebook.codeword(0, label)
-        return self._word
 
 
 @kernel()

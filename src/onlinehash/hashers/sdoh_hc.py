@@ -12,10 +12,9 @@ from scipy.linalg import solve
 
 from onlinehash._internal.validation import check_choice, check_positive, check_positive_int
 from onlinehash.codebooks import ClassTable, make_codebook
-from onlinehash.exceptions import InvalidInputError
 from onlinehash.features import Anchors, squared_distances
 from onlinehash.hashers._base import Encoder, Features, Labels, Targets
-from onlinehash.hashers._mixins import BatchHasher, WithAnchors, WithCodewords, head_rows
+from onlinehash.hashers._mixins import BatchHasher, WithAnchors, WithCodewords
 
 _SWEEPS = 3  # over the bits of a code, in each round
 
@@ -94,7 +93,7 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     multi_label: ClassVar[bool] = False
 
     _saved = (
-        *BatchHasher._saved, "_n_batches", "_class_codes", "_value_sums", "_kernel_mean", "_gram", "_cross",
+        "_n_batches", "_class_codes", "_value_sums", "_kernel_mean", "_gram", "_cross",
         "_memory_features", "_memory_codes", "_memory_classes",
     )  # fmt: skip
 
@@ -111,7 +110,6 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
     variant: str = "as_described"
 
     def _start(self, n_features: int) -> None:
-        super()._start(n_features)
         for name in ("n_anchors", "memory_size", "rounds"):
             check_positive_int(name, getattr(self, name))
         for name in ("class_weight", "codebook_weight", "similarity_weight", "balance_weight", "regularisation"):
@@ -127,12 +125,11 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
         return self._batch_rows()
 
     def _open(self, head: Features, targets: Targets) -> None:
-        rows = head_rows(self._features, head)
-        chosen = np.random.default_rng([self.seed_, 7]).permutation(len(rows))[: self.n_anchors]
-        distances = squared_distances(rows.astype(np.float64), rows[chosen].astype(np.float64))
-        self._anchors = Anchors(rows[chosen], 2 * (float(distances.mean()) or 1.0))
+        chosen = np.random.default_rng([self.seed_, 7]).permutation(len(head))[: self.n_anchors]
+        distances = squared_distances(head.astype(np.float64), head[chosen].astype(np.float64))
+        self._anchors = Anchors(head[chosen], 2 * (float(distances.mean()) or 1.0))
         # Differs from the released code, which centres every batch, that of the queries too, by its own mean.
-        self._kernel_mean = self._kernel(rows).mean(axis=0)
+        self._kernel_mean = self._kernel(head).mean(axis=0)
         n = len(chosen)
         self._gram: Matrix = np.zeros((n, n))  # sum K^T K
         self._cross: Matrix = np.zeros((n, self.n_bits))  # sum K^T B
@@ -215,8 +212,6 @@ class SDOHHC(WithAnchors, WithCodewords, BatchHasher):
         return words
 
     def _encoder(self) -> Encoder:
-        if self._anchors is None:
-            raise InvalidInputError("There is no complete batch.")
         ridge = self._gram + self.regularisation * np.eye(len(self._gram))
         weights = solve(ridge, self._cross, assume_a="pos")
         weights, intercept = weights.astype(self._dtype), (-self._kernel_mean @ weights).astype(self._dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinehash._internal.validation import check_choice
 from onlinehash.exceptions import InvalidInputError
-from onlinehash.hashers._base import Features
+from onlinehash.hashers._base import Features, Targets, Weights
 from onlinehash.hashers._principal import SketchHasher
 
 
@@ -78,8 +78,11 @@ class SketchHash(SketchHasher):
                 "variant='as_described'."
             )
 
-    def _is_waiting(self) -> bool:
-        return super()._is_waiting() and not (self._forgets and self._n_batches)
+    def _finish(self, X: Features, targets: Targets, weights: Weights) -> None:
+        if self._forgets and self._n_batches:
+            self._preprocessed(X)
+        else:
+            super()._finish(X, targets, weights)
 
     def _learn_batch(self, rows: Features, labels: Any) -> None:
         sketch, moments = self._sketch, self._moments

@@ -14,8 +14,6 @@ from onlinehash.indexes.index import Ties, check_different_ids, is_id, unknown_i
 from onlinehash.indexes.kernels import mixed
 from onlinehash.types import Ids, SearchResult
 
-_FEW_CHANGES = 1024  # compared one by one, and an eighth of all items more
-
 
 class ClassListIndex:
     """Search class lists exactly by the probability that two items have the same class.
@@ -25,7 +23,8 @@ class ClassListIndex:
     items, and a query reads those of its own classes only: with C classes that is about 1/C of all items for a
     query that is certain. Items that have no class in common with it are at distance 1.
 
-    Changes cost O(1) per item. The lists of all classes are made again by the first search after many changes.
+    Changes cost O(1) per item. The first search after them makes the lists of all classes again, which takes about a
+    second for a million items.
 
     Parameters
     ----------
@@ -49,16 +48,14 @@ class ClassListIndex:
         check_choice("ties", ties, ("id", "hash"))
         self.ties = ties
         self._changed: dict[int, ClassLists | None] = {}  # since the lists of classes were made; None is deleted
-        self._n_items = 0
+        self._known: set[int] = set()  # ids of all items
         self._make_lists(np.empty(0, np.int64), np.empty((0, CLASSES_PER_LIST), np.uint32))
 
     def __len__(self) -> int:
-        return self._n_items
+        return len(self._known)
 
     def __contains__(self, id: object) -> bool:
-        if not is_id(id):
-            return False
-        return self._changed[int(id)] is not None if int(id) in self._changed else self._row(int(id)) is not None
+        return is_id(id) and int(id) in self._known
 
     def __repr__(self) -> str:
         return f"<ClassListIndex of {counted(len(self), 'item')}>"
@@ -74,17 +71,17 @@ class ClassListIndex:
         """
         rows = _check_lists(lists)
         numbers = check_different_ids(ids, len(rows)).tolist()
-        self._n_items += sum(id not in self for id in numbers)
+        self._known.update(numbers)
         self._changed.update(zip(numbers, rows, strict=True))
 
     def delete(self, ids: ArrayLike) -> None:
         """Delete items by id; if any id is unknown, nothing is deleted."""
         numbers = check_different_ids(ids).tolist()
         for id in numbers:
-            if id not in self:
+            if id not in self._known:
                 raise unknown_id(id, len(self))
         self._changed.update(dict.fromkeys(numbers))
-        self._n_items -= len(numbers)
+        self._known.difference_update(numbers)
 
     def search(self, lists: ArrayLike, k: int) -> SearchResult:
         """Find the k nearest items of every query.
@@ -100,25 +97,16 @@ class ClassListIndex:
             Ids and distances of shape (n_queries, min(k, number of items)), nearest first, then in the order of `ties`.
         """
         queries, k = _check_lists(lists), min(check_positive_int("k", k), len(self))
-        if len(self._changed) > _FEW_CHANGES + len(self._ids) // 8:
+        if self._changed:
             self._make_lists(*self._all_items())
             self._changed = {}
-        new = {id: each for id, each in self._changed.items() if each is not None}
-        new_ids = np.array(list(new), np.int64)
-        new_lists = np.array(list(new.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)
-        is_old = np.ones(len(self._ids), bool)
-        is_old[[row for id in self._changed if (row := self._row(id)) is not None]] = False
         ids, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
         for q, query in enumerate(queries):
-            rows, shared = self._sharing(query)
-            known = is_old[rows]
-            found = np.concatenate([self._ids[rows[known]], new_ids])
-            sums = np.concatenate([shared[known], _products(query, new_lists)])
-            if len(found) < k:  # all others have nothing in common with the query
-                others = is_old.copy()
-                others[rows] = False
-                found = np.concatenate([found, self._ids[others]])
-                sums = np.concatenate([sums, np.zeros(len(found) - len(sums), np.int64)])
+            rows, sums = self._sharing(query)
+            if len(rows) < k:  # all others have nothing in common with the query
+                rows = np.concatenate([rows, np.setdiff1d(np.arange(len(self._ids)), rows)])
+                sums = np.pad(sums, (0, len(rows) - len(sums)))
+            found = self._ids[rows]
             order = np.lexsort((self._tie_keys(found), -sums))[:k]
             ids[q], distances[q] = found[order], 1.0 - sums[order] / 255.0**2
         return SearchResult(ids, distances)
@@ -126,19 +114,16 @@ class ClassListIndex:
     def _tie_keys(self, ids: Ids) -> Ids:
         return mixed(ids) if self.ties == "hash" else ids
 
-    def _row(self, id: int) -> int | None:
-        """Return where an item is among those of the lists of classes."""
-        row = int(np.searchsorted(self._ids, id))
-        return row if row < len(self._ids) and self._ids[row] == id else None
-
     def _all_items(self) -> tuple[Ids, ClassLists]:
-        items = dict(zip(self._ids.tolist(), self._lists, strict=True)) | self._changed
-        ids = sorted(id for id, each in items.items() if each is not None)
-        lists = np.array([items[id] for id in ids], np.uint32).reshape(-1, CLASSES_PER_LIST)
-        return np.array(ids, np.int64), lists
+        """Return the ids and lists of all items, those that have changed included."""
+        new = {id: each for id, each in self._changed.items() if each is not None}
+        stays = ~np.isin(self._ids, np.array(list(self._changed), np.int64))
+        lists = np.array(list(new.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)
+        ids = np.concatenate([self._ids[stays], np.array(list(new), np.int64)])
+        return ids, np.concatenate([self._lists[stays], lists])
 
     def _make_lists(self, ids: Ids, lists: ClassLists) -> None:
-        """Make the lists of all classes, from items in the order of their ids."""
+        """Make the lists of all classes."""
         self._ids, self._lists = ids, lists
         rows, places = np.nonzero(_chances(lists))
         order = np.argsort(lists[rows, places] >> 16, kind="stable")
@@ -154,12 +139,6 @@ class ClassListIndex:
             products.append(_chances(entry) * self._chances[start:stop])
         distinct, places = np.unique(np.concatenate(rows), return_inverse=True)
         return distinct, np.bincount(places, np.concatenate(products), len(distinct)).astype(np.int64)
-
-
-def _products(query: ClassLists, lists: ClassLists) -> NDArray[np.int64]:
-    """Return 255^2 times what a query shares with lists, one by one."""
-    shared = (query[:, None, None] >> 16 == lists >> 16) * _chances(query)[:, None, None]
-    return np.asarray((shared * _chances(lists)).sum(axis=(0, 2)))
 
 
 def _chances(entries: Any) -> Any:

@@ -19,6 +19,8 @@ FAR = 0x7FFFFFFF  # more than any distance
 NO_ID = 0x7FFFFFFFFFFFFFFF
 _BOUND_PRECISION = 1 / 8  # of distances that are not integers
 _ROWS_PER_PART = 64  # of an open tile, skipped at once
+_INVERSE_OF_FIRST = np.uint64(pow(0xBF58476D1CE4E5B9, -1, 1 << 64))  # of the factors of the hash
+_INVERSE_OF_LAST = np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
 
 
 @kernel(fastmath={"nnan", "nsz"}, inner=True)  # else no vector loop for floats
@@ -143,8 +145,8 @@ def mixed(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 def unmixed(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the ids of hashes."""
     z: Any = hashes.view(np.uint64)
-    z = (z ^ (z >> 31) ^ (z >> 62)) * np.uint64(pow(0x94D049BB133111EB, -1, 1 << 64))
-    z = (z ^ (z >> 27) ^ (z >> 54)) * np.uint64(pow(0xBF58476D1CE4E5B9, -1, 1 << 64))
+    z = (z ^ (z >> 31) ^ (z >> 62)) * _INVERSE_OF_LAST
+    z = (z ^ (z >> 27) ^ (z >> 54)) * _INVERSE_OF_FIRST
     found: NDArray[np.int64] = ((z ^ (z >> 30) ^ (z >> 60)) - np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
     return found
 

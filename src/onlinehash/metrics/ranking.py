@@ -21,16 +21,13 @@ from onlinehash._internal.validation import (
     check_codes,
     check_non_negative_int,
     check_query_values,
-    check_same_width,
     check_targets,
 )
 from onlinehash.codes import kernels
 from onlinehash.codes.distances import as_words, table_distances
 from onlinehash.exceptions import InvalidInputError, InvalidLabelsError
 from onlinehash.metrics._ties import Counts, Scores, TiedRanking, average
-from onlinehash.types import Codes, Labels, LabelSets
-
-DISTANCES_PER_CHUNK = 1 << 20  # distances computed at a time: bounded memory
+from onlinehash.types import Labels, LabelSets
 
 _KINDS = "Queries and database have labels of different kinds; use integers or strings for both."
 
@@ -149,8 +146,8 @@ class Ranking(TiedRanking):
         ties: str = "expected",
     ) -> None:
         self.ties = check_choice("ties", ties, ("expected", "stable"))
-        queries, codes = check_codes(query_codes), check_codes(database_codes)
-        check_same_width(queries, codes)
+        queries = check_codes(query_codes)
+        codes = check_codes(database_codes, 8 * queries.shape[1])
         self._relevance = Relevance(query_labels, len(queries), database_labels, len(codes))
         self._queries, self._words = as_words(queries), as_words(codes)
         self._buffer = np.empty(kernels.TILE, np.uint16 if codes.shape[1] < 1 << 13 else np.uint32)
@@ -202,8 +199,8 @@ class AsymmetricRanking(TiedRanking):
     Items with equal codes tie, as do codes at exactly the same distance; every measure is its expectation over all
     orders of the ties, as in :class:`Ranking`, which is the case of queries of -1 and +1.
 
-    Costs, for each measure, one sort of the distinct codes per query, O(n_queries n_distinct). A bounded
-    number of queries is processed at a time, and nothing of size (n_queries, n_items) is kept.
+    Costs, for each measure, one sort of the items per query: some milliseconds for 60 000. Nothing of size (n_queries,
+    n_items) is kept.
 
     Parameters
     ----------
@@ -235,35 +232,15 @@ class AsymmetricRanking(TiedRanking):
         codes = check_codes(database_codes, self._queries.shape[1])
         self._relevance = Relevance(query_labels, len(self._queries), database_labels, len(codes))
         self.n_items = len(codes)
-        self._distinct, self._row_of = _distinct(codes)
-        self._sizes = np.bincount(self._row_of)
+        self._codes = codes
 
     def _groups(self) -> Iterator[tuple[Counts, Counts]]:
-        step = max(1, DISTANCES_PER_CHUNK // len(self._distinct))
         for rows, query_groups, groups in self._relevance:
-            queries = self._queries[rows]
-            members = self._row_of[np.argsort(groups, kind="stable")]
-            bounds = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=2))])
-            for start in range(0, len(queries), step):
-                chunk = slice(start, start + step)
-                distances = table_distances(queries[chunk], self._distinct)
-                total, relevant = np.zeros(distances.shape, np.int64), np.zeros(distances.shape, np.int64)
-                # The bits of floating-point numbers that are not negative, read as integers, are in the same order.
-                width = kernels.count_by_rank(
-                    distances.view(np.uint32), self._sizes, query_groups[chunk], members, bounds, total, relevant
-                )
-                yield total[:, :width], relevant[:, :width]
-
-
-def _distinct(codes: Codes) -> tuple[Codes, Counts]:
-    """Return the distinct codes, and for each item the row of its code."""
-    words = as_words(codes)
-    order = np.lexsort(words.T)
-    starts = np.ones(len(codes), bool)
-    starts[1:] = (words[order[1:]] != words[order[:-1]]).any(axis=1)
-    row_of = np.empty(len(codes), np.int64)
-    row_of[order] = np.cumsum(starts) - 1
-    return np.ascontiguousarray(codes[order[starts]]), row_of
+            for query, group in zip(self._queries[rows], query_groups, strict=True):
+                distances = table_distances(query[None], self._codes)[0]
+                _, places, total = np.unique(distances, return_inverse=True, return_counts=True)
+                relevant = np.bincount(places, groups == group, len(total))
+                yield total[None], relevant[None].astype(np.int64)
 
 
 def mean_average_precision(

@@ -12,9 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
-from starlette.requests import Request
-
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
+from onlinehash.service.limits import Call
 from onlinehash.service.problems import LATER, Problem
 
 MIN_KEY_CHARACTERS = 16
@@ -101,26 +100,26 @@ class WrongKeys:
         return self._counts[address] > self._most
 
 
-def key_of(request: Request) -> str:
+def key_of(call: Call) -> str:
     """Return the API key of a request; empty if it has none."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    scheme, _, token = call.header(b"authorization").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def may_read(request: Request, keys: ApiKeys) -> bool:
+def may_read(call: Call, keys: ApiKeys) -> bool:
     """Return whether a request has a key that may read."""
-    return not keys or keys.may_read(key_of(request))
+    return not keys or keys.may_read(key_of(call))
 
 
-def demand_key(request: Request, keys: ApiKeys, wrong_keys: WrongKeys, *, write: bool = False) -> None:
+def demand_key(call: Call, keys: ApiKeys, wrong_keys: WrongKeys, *, write: bool = False) -> None:
     """Refuse a request without the API key it needs."""
-    if not may_read(request, keys):
-        address = "" if request.client is None else request.client.host
-        if "authorization" in request.headers and wrong_keys.count(address):
+    if not may_read(call, keys):
+        client = call.scope.get("client")
+        if b"authorization" in call.headers and wrong_keys.count(client[0] if client else ""):
             raise Problem(429, "key", "Too many wrong API keys came from this address; wait a minute.", headers=LATER)
         rule = "The API key is missing or wrong; send 'Authorization: Bearer <key>'."
         raise Problem(401, "key", rule, field="Authorization", headers={"WWW-Authenticate": "Bearer"})
-    if write and keys and not keys.may_write(key_of(request)):
+    if write and keys and not keys.may_write(key_of(call)):
         raise Problem(403, "key", "This API key only reads; use a write key.", field="Authorization")
 
 

@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.routing import Router
 from starlette.types import Message, Receive, Scope, Send
 
@@ -28,7 +28,7 @@ from onlinehash.collection import Collection
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.service import handlers, maintenance
 from onlinehash.service.api_keys import ApiKeys, WrongKeys, demand_key, is_local, key_of, may_read
-from onlinehash.service.limits import Limits, Memory
+from onlinehash.service.limits import Call, Limits, Memory
 from onlinehash.service.metrics import METRICS_TYPE, Metrics, access_log, log_access
 from onlinehash.service.openapi import make_document
 from onlinehash.service.problems import MEDIA_TYPE, Problem, about, no_route, stopping
@@ -127,8 +127,8 @@ class Application:
     other sites are refused; without keys, only names of this machine are accepted.
     """
 
-    def __init__(self, services: dict[str, Service], limits: Limits, root_path: str) -> None:
-        self.services, self.root_path = services, root_path
+    def __init__(self, services: dict[str, Service], limits: Limits, memory: Memory, root_path: str) -> None:
+        self.services, self.root_path, self._limits, self._memory = services, root_path, limits, memory
         self._document, self._pages = _json(self.openapi()), read_pages()
         self._wrong_keys, self._metrics = WrongKeys(limits.max_wrong_keys), Metrics()
         self._prefix, self._numbers = token_hex(6), count(1)
@@ -136,7 +136,10 @@ class Application:
         self._own = {operation.path: operation for operation in _OWN}
         self._operations: dict[str, dict[str, Operation]] = {}
         for one in _OPERATIONS:
-            self._operations.setdefault(one.path.partition("{")[0], {})[one.method] = one
+            methods = self._operations.setdefault(one.path.partition("{")[0], {})
+            methods[one.method] = one
+            if one.method == "GET" and one.is_file:
+                methods["HEAD"] = one
 
     def use_keys(self, keys: ApiKeys | Mapping[str, ApiKeys]) -> None:
         """Replace the API keys: those of all collections, or of each by name.
@@ -159,8 +162,8 @@ class Application:
         if scope["type"] != "http":
             await self._lifespan(scope, receive, send)
             return
-        start, status, size, headers = perf_counter(), 500, 0, dict(scope["headers"])
-        id = headers.get(b"x-request-id", b"")  # of the client, or of a proxy
+        start, status, size, call = perf_counter(), 500, 0, Call(scope, receive, self._limits, self._memory)
+        id = call.headers.get(b"x-request-id", b"")  # of the client, or of a proxy
         if not 0 < len(id) <= MAX_ID_CHARACTERS or not id.isascii() or not id.decode().isprintable():
             id = f"{self._prefix}-{next(self._numbers)}".encode()
 
@@ -173,35 +176,37 @@ class Application:
                 size += len(message.get("body", b""))
             await send(message)
 
-        self._metrics.active.inc()
+        self._metrics.n_active += 1
         try:
-            self._check_site(scope["headers"], headers)
-            await self._answer(scope, headers, receive, send_on)
+            self._check_site(call)
+            await self._answer(call, send_on)
         except ClientDisconnect:
             status = 499
         except Exception as error:
-            await self._refuse(scope, send_on, id, error)
+            await self._refuse(call, send_on, id, error)
         finally:
-            self._metrics.active.dec()
+            call.release()
+            self._metrics.n_active -= 1
             seconds = perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            pattern = scope.get("pattern", "other")  # not the path: there are few patterns
-            self._metrics.requests.labels(method, pattern, status).inc()
-            self._metrics.seconds.labels(pattern).observe(seconds)
+            self._metrics.count(method, call.pattern, status, seconds)
             if access_log.isEnabledFor(logging.INFO):
                 log_access(scope, id, status, size, seconds)
 
-    async def _answer(self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+    async def _answer(self, call: Call, send: Send) -> None:
         """Find what a request is for, and answer it."""
-        request, path = Request(scope, receive), scope["path"].removeprefix(scope.get("root_path", ""))
+        scope, method = call.scope, call.scope["method"]
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
         page, own = self._pages.get(path), self._own.get(path)
         if page is not None or own is not None:
-            scope["pattern"] = path if page is None or page.cache == b"no-cache" else "page"
-            _demand_method(scope, ("GET", "HEAD") if own is None or own.tag == "health" else ("GET",))
+            call.pattern = path if page is None or page.cache == b"no-cache" else "page"
+            allowed = ("GET", "HEAD") if own is None or own.tag == "health" else ("GET",)
+            if method not in allowed:
+                raise wrong_method(scope, allowed)
             if page is not None:
-                await page.respond(headers, send)
+                await page.respond(call.headers, send)
             elif own is not None:
-                await respond(send, *await own.handler(self, request))
+                await respond(send, *await own.handler(self, call))
             return
         prefix, name, rest = _API, next(iter(self.services)), path.removeprefix(_API)
         if rest.startswith("/collections/"):
@@ -215,44 +220,42 @@ class Application:
         pattern = next(iter(operations.values())).path
         folder, is_open, param = pattern.partition("{")
         params = {param[:-1]: rest.removeprefix(folder)} if is_open else {}
-        scope["pattern"] = prefix + pattern
-        if "GET" in operations and operations["GET"].is_file:
-            operations = operations | {"HEAD": operations["GET"]}
-        _demand_method(scope, operations)
-        operation, service = operations[scope["method"]], self.services.get(name)
+        call.pattern = prefix + pattern
+        if method not in operations:
+            raise wrong_method(scope, operations)
+        operation, service = operations[method], self.services.get(name)
         for one in self.services.values() if service is None else [service]:  # who may not read all sees no names
             if one.keys is not None:
-                demand_key(request, one.keys, self._wrong_keys, write=operation.writes and service is not None)
+                demand_key(call, one.keys, self._wrong_keys, write=operation.writes and service is not None)
         if service is None:
             raise Problem(404, "unknown-collection", f"There is no collection {name[:80]!r} here.")
-        await service.answer(operation, request, params, send)
+        await service.answer(operation, call, params, send)
 
-    def _check_site(self, listed: list[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> None:
-        if len(listed) != len(headers):
+    def _check_site(self, call: Call) -> None:
+        listed = call.scope["headers"]
+        if len(listed) != len(call.headers):
             for name in (b"host", b"origin"):
                 if sum(one == name for one, _ in listed) > 1:
                     raise Problem(400, "http", f"There are two headers {name.decode().capitalize()}; send one.")
-        host = headers.get(b"host", b"").decode("latin-1")
+        host, origin = call.header(b"host"), call.header(b"origin")
         if self._is_open and not is_local(host):
             rule = f"Host is {host[:80]!r}; this service has no API keys and accepts only 127.0.0.1 and localhost."
             raise Problem(421, "wrong-host", rule, field="Host", value=host)
-        origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin.partition("://")[2] != host:
             rule = (
                 f"Origin is {origin[:80]!r}; pages of other sites may not use this service. Send it without a browser."
             )
             raise Problem(403, "wrong-origin", rule, field="Origin", value=origin)
 
-    async def _refuse(self, scope: Scope, send: Send, id: bytes, error: Exception) -> None:
+    async def _refuse(self, call: Call, send: Send, id: bytes, error: Exception) -> None:
         """Send the problem document of an error."""
-        problem = Problem.of_error(error)
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        announced = int(length) if length.isdigit() else 0
-        is_long = announced > MAX_DRAINED_BYTES or b"transfer-encoding" in dict(scope["headers"])
-        if is_long and not scope.get("is_read"):
+        problem, length = Problem.of_error(error), call.header(b"content-length")
+        announced = int(length) if length.isdecimal() else 0
+        if not call.is_read and (announced > MAX_DRAINED_BYTES or b"transfer-encoding" in call.headers):
             problem.headers["Connection"] = "close"
         if problem.status == 500 or isinstance(error, MemoryError):
-            _log.error("%s %s failed (request %s)", scope["method"], scope["path"], id.decode(), exc_info=error)
+            method, path = call.scope["method"], call.scope["path"]
+            _log.error("%s %s failed (request %s)", method, path, id.decode(), exc_info=error)
         sent = [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
         await respond(send, problem.content(), MEDIA_TYPE, problem.status, [*sent, (b"cache-control", b"no-store")])
 
@@ -270,11 +273,11 @@ class Application:
 
     # ------------------------------------------------------------------ own operations
 
-    async def healthz(self, request: Request) -> Content:
+    async def healthz(self, call: Call) -> Content:
         """Return the health status: the process runs."""
         return _json(HealthAnswer())
 
-    async def readyz(self, request: Request) -> Content:
+    async def readyz(self, call: Call) -> Content:
         """Return the readiness status: the collections can be read, and the service accepts requests."""
         for service in self.services.values():
             if service.stopping:
@@ -282,10 +285,10 @@ class Application:
             await service.operations.run(service.collection.stats)
         return _json(HealthAnswer())
 
-    async def metrics(self, request: Request) -> Content:
+    async def metrics(self, call: Call) -> Content:
         """Return metrics for Prometheus, of the collections that the API key may read."""
         found = dict[str, dict[str, Any]]()
-        for name, service in self._readable(request).items():
+        for name, service in self._readable(call).items():
             found[name if len(self.services) > 1 else ""] = {
                 **asdict(await service.operations.run(service.collection.stats)),
                 "reading_waiting": service.reading.n_waiting,
@@ -294,23 +297,23 @@ class Application:
             }
         return self._metrics.text(found), METRICS_TYPE
 
-    async def collections(self, request: Request) -> Content:
+    async def collections(self, call: Call) -> Content:
         """List the collections that the API key may read."""
         readable = [
-            CollectionAnswer(name, len(one.collection), one.collection.readonly or not _may_write(request, one))
-            for name, one in self._readable(request).items()
+            CollectionAnswer(name, len(one.collection), one.collection.readonly or not _may_write(call, one))
+            for name, one in self._readable(call).items()
         ]
         return _json(CollectionsAnswer(readable))
 
-    async def document(self, request: Request) -> Content:
+    async def document(self, call: Call) -> Content:
         """Return this document."""
         return self._document
 
-    def _readable(self, request: Request) -> dict[str, Service]:
+    def _readable(self, call: Call) -> dict[str, Service]:
         """Return the collections that the key of a request may read, one at least."""
-        readable = {name: one for name, one in self.services.items() if one.keys is None or may_read(request, one.keys)}
+        readable = {name: one for name, one in self.services.items() if one.keys is None or may_read(call, one.keys)}
         if not readable:
-            demand_key(request, ApiKeys(required=True), self._wrong_keys)
+            demand_key(call, ApiKeys(required=True), self._wrong_keys)
         return readable
 
 
@@ -323,18 +326,18 @@ _OWN = (
 )
 
 
-def _may_write(request: Request, service: Service) -> bool:
-    return not service.keys or service.keys.may_write(key_of(request))
+def _may_write(call: Call, service: Service) -> bool:
+    return not service.keys or service.keys.may_write(key_of(call))
 
 
 def _json(answer: Any) -> Content:
     return encode(answer), JSON
 
 
-def _demand_method(scope: Scope, methods: Iterable[str]) -> None:
-    if scope["method"] not in methods:
-        allowed = ", ".join(sorted(methods))
-        raise no_route(scope, 405, f"use {allowed}", {"Allow": allowed})
+def wrong_method(scope: Scope, methods: Iterable[str]) -> Problem:
+    """Return the problem of a method that a path does not have."""
+    allowed = ", ".join(sorted(methods))
+    return no_route(scope, 405, f"use {allowed}", {"Allow": allowed})
 
 
 def create_app(
@@ -377,6 +380,6 @@ def create_app(
         raise InvalidInputError(f"media={os.fspath(media or '')!r} is not a folder; pass one that has images.")
     memory = Memory(limits.max_memory_bytes)
     services = {name: Service(one, limits, memory, folder) for name, one in several.items()}
-    app = Application(services, limits, root_path)
+    app = Application(services, limits, memory, root_path)
     app.use_keys(keys or ApiKeys())
     return app

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive
 
 from onlinehash.exceptions import OnlineHashError
 from onlinehash.service.limits import Call, too_long
@@ -34,17 +33,13 @@ class Executor:
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=f"onlinehash {name}")
         self._closed = False
 
-    def check(self) -> None:
-        """Refuse a request if the queue is full."""
+    async def run(self, work: Callable[[], T], call: Call | None = None) -> T:
+        """Return the result of work in a thread; with a call, give it up when its time is up, or its client leaves."""
         if self.n_waiting >= self.max_requests:
             rule = f"{self.n_waiting} requests for {self.name} wait already, the limit of this service; wait a moment "
             raise Problem(429, "busy", f"{rule}and try again, or send fewer at a time.", headers=LATER)
         if self._closed:
             raise stopping()
-
-    async def run(self, work: Callable[[], T], call: Call | None = None, receive: Receive | None = None) -> T:
-        """Return the result of work in a thread; give it up when the time is up, or the client leaves, if given."""
-        self.check()
         job = self._pool.submit(work)
         future, left = asyncio.wrap_future(job), None
         self.n_waiting += 1
@@ -53,8 +48,8 @@ class Executor:
                 await asyncio.wait([future], timeout=SECONDS_UNWATCHED)
             if not future.done():
                 waited: list[asyncio.Future[Any]] = [future]
-                if receive is not None:
-                    left = asyncio.ensure_future(receive())  # after the body, there is nothing else to come
+                if call is not None and call.is_read:
+                    left = asyncio.ensure_future(call.receive())  # after the body, there is nothing else to come
                     waited.append(left)
                 seconds = None if call is None else call.end - monotonic()
                 await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -63,7 +58,7 @@ class Executor:
                 return future.result()
             if left is not None and left.done():
                 raise ClientDisconnect
-            if receive is not None and job.running():
+            if call is not None and call.is_read and job.running():
                 raise too_long()
             raise Problem(503, "busy", "No answer in time, since others were before; try again later.", headers=LATER)
         finally:
@@ -71,8 +66,6 @@ class Executor:
             future.cancel()  # if it is not done
             if left is not None:
                 left.cancel()
-            if call is not None:
-                call.end = 0.0  # nobody waits for the work any more
             # An error refers to this frame, and the future to the error: the cycle would keep the body of the request.
             del job, future
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 from starlette.responses import Response
 
 from onlinehash.collection import Decision, History, Item, ItemMap, ItemPage, ReviewItem, RiskCoverage, Stats, Suspect
-from onlinehash.collection.finder import measure_of, n_candidates
+from onlinehash.collection.finder import n_candidates
 from onlinehash.exceptions import LargeResultError, TooManyResultsError, UnknownIdError
 from onlinehash.metrics import coverage, self_recall
 from onlinehash.service import requests as ask
@@ -289,9 +289,7 @@ def _is_short(service: Service, request: SearchRequest) -> bool:
     reads = request.where or request.ids or request.labels or request.include or request.asymmetric
     if request.vectors is None or reads or request.radius is not None or (request.k or 0) > MAX_SHORT_K:
         return False
-    encoder = service.collection.encoder
-    is_by_codes = encoder is not None and measure_of(request.rescore, encoder) is None
-    return is_by_codes and service.collection.searches_at_once(len(request.vectors))
+    return service.collection.searches_at_once(len(request.vectors), request.rescore)
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
@@ -346,11 +344,12 @@ def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | N
 def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call) -> SearchResult:
     """Search some queries at a time until the time is up, all by one version of the encoder."""
     parts, most_bytes, n_hits, n_bytes = list[SearchResult](), service.limits.max_payload_bytes, 0, 0
-    options: Any = {name: getattr(request, name) for name in ("labels", "ids", "where", "include")}
+    options: Any = {"labels": request.labels, "ids": request.ids, "where": request.where, "include": request.include}
     is_direct = request.rescore is None or request.radius is not None
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if is_direct else n_candidates(k))))
     for start in range(0, len(queries), size):
-        call.watch()
+        if start:
+            call.watch()
         some, options["max_payload_bytes"] = queries[start : start + size], most_bytes - n_bytes
         try:
             if request.radius is not None:
@@ -365,10 +364,11 @@ def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hi
         except TooManyResultsError:
             check_limit("hits within radius", max_hits + 1, max_hits, "use a smaller radius, or fewer queries")
             raise
+        if size >= len(queries):
+            return found
         parts.append(found)
-        if size < len(queries):
-            n_hits += sum(map(len, found.ids))
-            n_bytes += 0 if found.payload is None else len(encode(found.payload))
+        n_hits += sum(map(len, found.ids))
+        n_bytes += 0 if found.payload is None else len(encode(found.payload))
     if len({part.version for part in parts}) > 1:  # refreshed meanwhile
         return _find(service, queries, request, k, max_hits, call)
     return SearchResult.concatenate(parts)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from threading import Lock
 from time import monotonic
-from typing import Any, Self
+from typing import Any
+
+from starlette.types import Receive, Scope
 
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.service.problems import LATER, Problem
@@ -101,20 +103,26 @@ class Memory:
 
 
 class Call:
-    """What one request takes: time, until it must end, and memory.
+    """One request, and what it takes: time, until it must end, and memory.
 
     That holds its body, what is decoded from it, then its answer until that is sent.
     """
 
-    def __init__(self, limits: Limits, memory: Memory) -> None:
+    def __init__(self, scope: Scope, receive: Receive, limits: Limits, memory: Memory) -> None:
+        self.scope, self.receive, self.is_read = scope, receive, False
+        self.pattern = "other"  # of the path, for metrics: there are few
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.end, self._memory, self._n_bytes, self._is_over = monotonic() + limits.timeout, memory, 0, False
 
-    def __enter__(self) -> Self:
-        return self
+    def header(self, name: bytes) -> str:
+        """Return a header; empty if there is none."""
+        return self.headers.get(name, b"").decode("latin-1")
 
-    def __exit__(self, *error: object) -> None:
-        self.hold(0)
-        self._is_over = True  # a thread may still be at work whose client has left
+    def release(self) -> None:
+        """Give the memory back, and end work whose client has left."""
+        with self._memory.lock:
+            self._memory.n_bytes -= self._n_bytes
+            self._n_bytes, self._is_over, self.end = 0, True, 0.0
 
     def watch(self, *progress: int) -> None:
         """Raise if the time is up; work that reports its progress to this ends then."""
@@ -125,6 +133,8 @@ class Call:
         """Hold another number of bytes from now on; refuse the request if others hold the memory."""
         memory = self._memory
         counted = 0 if n_bytes <= UNCOUNTED_BYTES else min(n_bytes, memory.max_bytes // 2)
+        if counted == self._n_bytes:
+            return
         with memory.lock:
             if self._is_over:
                 return

@@ -46,7 +46,19 @@ class Metrics:
         self.seconds = Histogram(
             "onlinehash_request_seconds", "Seconds per request.", ["route"], buckets=_EDGES, registry=registry
         )
-        self.active = Gauge("onlinehash_requests_active", "Requests being answered.", registry=registry)
+        self.n_active = 0
+        active = Gauge("onlinehash_requests_active", "Requests being answered.", registry=registry)
+        active.set_function(lambda: self.n_active)
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        key = method, route, status
+        if key not in self._children:
+            self._children[key] = self.requests.labels(*key), self.seconds.labels(route)
+        requests, durations = self._children[key]
+        requests.inc()
+        durations.observe(seconds)
 
     def text(self, collections: Mapping[str, dict[str, Any]]) -> bytes:
         """Return all metrics in the text format of Prometheus, with those of collections by name; "" for the only one.

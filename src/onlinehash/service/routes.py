@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Send
 
@@ -97,61 +97,57 @@ class Service:
             apply()
         return ChangeAnswer(n_items, len(self.collection))
 
-    async def answer(self, operation: Operation, request: Request, params: dict[str, str], send: Send) -> None:
+    async def answer(self, operation: Operation, call: Call, params: dict[str, str], send: Send) -> None:
         """Read the body, run the handler in a thread, and send what it returns."""
         executor: Executor = getattr(self, operation.executor)
-        body = bytearray()
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        with Call(self.limits, self.memory) as call:
-            if operation.request is not None:
-                if media not in operation.bodies:
-                    rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.bodies)}."
-                    raise Problem(415, "media-type", rule, field="Content-Type", value=media)
-                executor.check()
-                body = await self._read_body(request, call)
-            is_short = False
-            if operation.is_short is not None and len(body) <= MAX_SHORT_BODY:
-                params["request"] = decode(operation.request, media, body, self.limits, call)
-                is_short = operation.is_short(self, params["request"])
-            work = partial(self._work, operation, request, params, media, body, call)
-            del body
-            if is_short:
-                answer = work()  # handing it to a thread would take longer
-            elif operation.executor in ("writing", "mapping"):  # completed even if the client leaves
-                answer = await executor.run(work)
-            else:
-                answer = await executor.run(work, call, None if operation.request is None else request.receive)
-            del work
-            if isinstance(answer, Response):
-                answer.headers["Cache-Control"] = "no-store"
-                await answer({**request.scope, "headers": []}, request.receive, send)  # as a whole, no ranges of it
-            else:
-                await respond(send, *answer)
+        media, body, is_short = "", bytearray(), False
+        if operation.request is not None:
+            media = call.header(b"content-type").partition(";")[0].strip().lower()
+            if media not in operation.bodies:
+                rule = f"Content-Type is {media[:80]!r}; send {' or '.join(operation.bodies)}."
+                raise Problem(415, "media-type", rule, field="Content-Type", value=media)
+            body = await self._read_body(call)
+        given: dict[str, Any] = dict(params)
+        if operation.is_short is not None and len(body) <= MAX_SHORT_BODY:
+            given["request"] = decode(operation.request, media, body, self.limits, call)
+            is_short = operation.is_short(self, given["request"])
+        work = partial(self._work, operation, given, media, body, call)
+        del body
+        if is_short:
+            answer = work()  # handing it to a thread would take longer
+        elif operation.executor in ("writing", "mapping"):  # completed even if the client leaves
+            answer = await executor.run(work)
+        else:
+            answer = await executor.run(work, call)
+        del work
+        if isinstance(answer, Response):
+            answer.headers["Cache-Control"] = "no-store"
+            await answer({**call.scope, "headers": []}, call.receive, send)  # as a whole, no ranges of it
+        else:
+            await respond(send, *answer)
 
-    async def _read_body(self, request: Request, call: Call) -> bytearray:
-        announced, body = request.headers.get("content-length", "0"), bytearray()
+    async def _read_body(self, call: Call) -> bytearray:
+        announced, body, more = call.header(b"content-length"), bytearray(), True
         most = min(self.limits.max_body_bytes, self.memory.max_bytes // 2)
         check_limit("body", int(announced) if announced.isdecimal() else 0, most, "send smaller batches", status=413)
         try:
             async with asyncio.timeout(self.limits.body_timeout):
-                async for part in request.stream():
-                    body += part
+                while more:
+                    part = await call.receive()
+                    if part["type"] == "http.disconnect":
+                        raise ClientDisconnect
+                    body += part.get("body", b"")
+                    more = part.get("more_body", False)
                     check_limit("body", len(body), most, "send smaller batches", status=413)
                     call.hold(len(body))
         except TimeoutError:
             late = f"The body did not arrive within {self.limits.body_timeout} seconds; send it faster, or less of it."
             raise Problem(408, "too-slow", late, headers={"Connection": "close"}) from None
-        request.scope["is_read"] = True
+        call.is_read = True
         return body
 
     def _work(
-        self,
-        operation: Operation,
-        request: Request,
-        given: dict[str, Any],
-        media: str,
-        body: bytearray,
-        call: Call,
+        self, operation: Operation, given: dict[str, Any], media: str, body: bytearray, call: Call
     ) -> Content | Response:
         """Run a handler, and return its answer as it is sent."""
         if operation.request is not None and "request" not in given:
@@ -159,15 +155,15 @@ class Service:
         if operation.takes_call:
             given["call"] = call
         if operation.executor == "writing":
-            self.key = request.headers.get("idempotency-key", "") if operation.repeats else ""
-            self.checksum = crc32(body, crc32(f"{request.method} {request.url.path}".encode()))
+            self.key = call.header(b"idempotency-key") if operation.repeats else ""
+            self.checksum = crc32(body, crc32(f"{call.scope['method']} {call.scope['path']}".encode()))
         answer = operation.handler(self, **given)
         if isinstance(answer, Response):
             return answer
         content, media = b"", JSON
         if isinstance(answer, ArrayAnswer):
             answer, array = answer.whole, answer
-            if NPY in request.headers.get("accept", ""):
+            if NPY in call.header(b"accept"):
                 file = io.BytesIO()
                 np.save(file, array.array, allow_pickle=False)
                 content, media, answer = file.getvalue(), NPY, array.rest

@@ -1,4 +1,4 @@
-"""Streams into a collection: Redis Streams, NATS JetStream, JSON lines, Parquet; every message exactly once."""
+"""Streams into a collection: Redis Streams, NATS JetStream, JSON lines; every message exactly once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def open_source(place: str | os.PathLike[str]) -> Source:
     Parameters
     ----------
     place : str or path
-        ``redis://host:port/0/stream?group=...&consumer=...&idle=60``,
-        ``nats://host:port/stream?subject=...&durable=...&ack_wait=10``, a ``.jsonl`` or ``.parquet`` file, or a folder
-        of ``.parquet`` files. Other packages add schemes and endings with the entry points ``onlinehash.streams``: a
+        ``redis://host:port/0/stream?group=...``, ``nats://host:port/stream?subject=...&durable=...&ack_wait=10``, or a
+        ``.jsonl`` file. Other packages add schemes and endings with the entry points ``onlinehash.streams``: a
         name, and a callable that makes a :class:`Source` from an :class:`Address` or a path.
 
     Examples

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from onlinehash.collection import Collection
 from onlinehash.streams.message import Message
@@ -29,23 +29,12 @@ class JsonLinesSource(Source):
     def __init__(self, path: Path) -> None:
         self.place, self._path = str(path), path
         self._checkpoint = f"source:jsonl:{path.resolve()}"
-        self._file: IO[bytes] | None = None
 
     def start(self, collection: Collection) -> None:
-        """Open the file, after what is in the collection."""
-        self.close()
-        self._file = self._path.open("rb")
-        checkpoint = collection.checkpoint(self._checkpoint) or {"offset": 0, "head": self._head(0)}
-        self._offset = checkpoint["offset"]
-        self._check_size()
-        if self._head(self._offset) != checkpoint["head"]:
-            raise self._changed("it begins with something else than before")
-        self._n_read, self._first = 0, self._offset
-
-    def _check_size(self) -> None:
-        size = self._path.stat().st_size
-        if size < self._offset:
-            raise self._changed(f"{self._offset} bytes of it are in the collection, and now it has {size}")
+        """Go on after what is in the collection."""
+        kept = collection.checkpoint(self._checkpoint) or {"offset": 0, "head": self._head(0)}
+        self._offset = self._first = kept["offset"]
+        self._known, self._n_read = kept["head"], 0
 
     def _changed(self, how: str) -> SourceError:
         return SourceError(
@@ -53,24 +42,27 @@ class JsonLinesSource(Source):
         )
 
     def _head(self, offset: int) -> str:
-        assert self._file is not None
-        self._file.seek(0)
-        return sha256(self._file.read(min(offset, _BYTES_OF_HEAD))).hexdigest()[:16]
+        with self._path.open("rb") as file:
+            return sha256(file.read(min(offset, _BYTES_OF_HEAD))).hexdigest()[:16]
 
     def fetch(self, limit: int, wait: float) -> list[Message]:
         """Return the next lines; the last one without a line feed only if nothing more will come (``wait=0``)."""
-        assert self._file is not None
-        self._file.seek(self._offset)
+        size = self._path.stat().st_size
+        if size < self._offset:
+            raise self._changed(f"{self._offset} bytes of it are in the collection, and now it has {size}")
+        if self._head(self._offset) != self._known:
+            raise self._changed("it begins with something else than before")
         messages: list[Message] = []
-        while len(messages) < limit and (line := self._file.readline()):
-            if wait and not line.endswith(b"\n"):
-                break
-            start, self._offset = self._offset, self._offset + len(line)
-            if line.strip():
-                messages.append(Message(start, line, self._offset))
-        self._n_read += len(messages)
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            while len(messages) < limit and (line := file.readline()):
+                if wait and not line.endswith(b"\n"):
+                    break
+                start, self._offset = self._offset, self._offset + len(line)
+                if line.strip():
+                    messages.append(Message(start, line, self._offset))
+        self._known, self._n_read = self._head(self._offset), self._n_read + len(messages)
         if not messages:
-            self._check_size()
             time.sleep(wait)
         return messages
 
@@ -99,9 +91,3 @@ class JsonLinesSource(Source):
         left = max(0, self._path.stat().st_size - self._offset)
         mean = (self._offset - self._first) / self._n_read if self._n_read else 1.0
         return -int(-left // mean)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None

@@ -6,7 +6,6 @@ the bytes of little-endian float32), labels, payload, deleted.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,19 +35,18 @@ end
 class RedisSource(ServerSource):
     """A stream of a Redis server, 6.2 or later.
 
-    Messages that this consumer received before and has not acknowledged come first, then those that others of its group
-    left unacknowledged for ``idle`` seconds, then new ones. A message that cannot be applied is added to the stream
-    ``<stream>:dead`` as it was, with the fields "dead:id" and "dead:error", and acknowledged by the same script.
+    Messages that this collection was given before and has not acknowledged come first, then new ones. A message that
+    cannot be applied is added to the stream ``<stream>:dead`` as it was, with the fields "dead:id" and "dead:error",
+    and acknowledged by the same script.
     """
 
     def __init__(self, address: Address) -> None:
-        options = address.options("group", "consumer", "idle")
+        options = address.options("group")
         database, _, self._stream = address.path.partition("/")
         if not database.isdecimal() or not self._stream:
             raise InvalidInputError(f"{address.shown} does not name a stream; write redis://host:port/0/stream.")
         self.place = address.shown
-        self._group, self._consumer = options.get("group", ""), options.get("consumer", "")
-        self._idle = address.seconds("idle", 60.0)
+        self._group = options.get("group", "")
         self._origin = f"{address.host}/{database}"
         self._client: Any = redis.Redis.from_url(
             f"{address.server}/{database}",
@@ -61,11 +59,10 @@ class RedisSource(ServerSource):
 
     def start(self, collection: Collection) -> None:
         """Join the group; create it if there is none, after what is in the collection."""
-        name = own_name(collection)
-        self._group, self._consumer = self._group or name, self._consumer or name
+        self._consumer = own_name(collection)
+        self._group = self._group or self._consumer
         self._processed = ProcessedIds(collection, f"redis:{self._stream}:{self._group}", self._origin)
         self._has_own = True  # there may be messages that we received before
-        self._cursor, self._next_claim = _BEGINNING, 0.0
         with self._asking():
             self._join()
 
@@ -89,8 +86,6 @@ class RedisSource(ServerSource):
                     if own := self._read("0", limit):
                         return own
                     self._has_own = False
-                if time.monotonic() >= self._next_claim and (left := self._claim(limit)):
-                    return left
                 return self._read(">", limit, block=round(wait * 1000) or None)
             except redis.ResponseError as error:
                 if not str(error).startswith("NOGROUP"):  # or else the server has lost it, or someone has removed it
@@ -101,16 +96,6 @@ class RedisSource(ServerSource):
     def _read(self, after: str, limit: int, block: int | None = None) -> list[Message]:
         answer = self._client.xreadgroup(self._group, self._consumer, {self._stream: after}, count=limit, block=block)
         return [_message(*entry) for _, entries in answer or () for entry in entries]
-
-    def _claim(self, limit: int) -> list[Message]:
-        """Take over messages that other consumers have left."""
-        cursor, entries = self._client.xautoclaim(
-            self._stream, self._group, self._consumer, round(self._idle * 1000), self._cursor, count=limit
-        )[:2]
-        self._cursor = cursor.decode()
-        if self._cursor == _BEGINNING:
-            self._next_claim = time.monotonic() + self._idle
-        return [_message(*entry) for entry in entries]
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
         """Remove messages from the pending ones."""
@@ -127,7 +112,7 @@ class RedisSource(ServerSource):
                 self._client.eval(_BURY, 2, self._stream, f"{self._stream}:dead", self._group, message.id, *parts)
 
     def lag(self) -> int:
-        """Return the number of entries that are pending or not yet delivered."""
+        """Return the number of entries that this collection has pending, or that are not yet delivered."""
         with self._asking():
             groups = {group["name"].decode(): group for group in self._client.xinfo_groups(self._stream)}
             if self._group not in groups:
@@ -137,7 +122,9 @@ class RedisSource(ServerSource):
             if waiting is None:  # not known where entries were deleted, and before Redis 7: at most all
                 rest = self._client.xrange(self._stream, b"(" + group["last-delivered-id"], count=1)
                 waiting = self._client.xlen(self._stream) if rest else 0
-            return int(group["pending"]) + int(waiting)
+            consumers = self._client.xinfo_consumers(self._stream, self._group)
+            own = sum(one["pending"] for one in consumers if one["name"].decode() == self._consumer)
+            return int(own) + int(waiting)
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

@@ -106,8 +106,8 @@ class Address:
 
     Examples
     --------
-    >>> address = Address("redis://me:secret@localhost:6379/0/items?idle=5")
-    >>> address.shown, address.path, address.seconds("idle", 60.0)
+    >>> address = Address("redis://me:secret@localhost:6379/0/items?ack_wait=5")
+    >>> address.shown, address.path, address.seconds("ack_wait", 10.0)
     ('redis://localhost:6379/0/items', '0/items', 5.0)
     """
 

@@ -9,23 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.ipc
+import pyarrow.parquet
 from numpy.typing import NDArray
 
 from onlinehash._internal.files import whole_file
-from onlinehash.exceptions import DataNotFoundError, FileFormatError
+from onlinehash.exceptions import FileFormatError
 from onlinehash.tables.columns import Chunk, Columns, Layout
 from onlinehash.tables.text import json_or_text
 
 _BYTES_READ_AHEAD = 1 << 20  # of a Parquet file, rather than all of a row group
-
-
-def import_pyarrow() -> Any:
-    """Return the module ``pyarrow``, with its submodules; only those who read tables wait for it."""
-    import pyarrow.compute
-    import pyarrow.ipc
-    import pyarrow.parquet
-
-    return pyarrow
 
 
 # ---------------------------------------------------------------------- columns
@@ -33,14 +28,12 @@ def import_pyarrow() -> Any:
 
 def is_list(kind: Any) -> bool:
     """Return whether a type is that of lists of real numbers or of anything else."""
-    types = import_pyarrow().types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def is_number(kind: Any) -> bool:
     """Return whether a type is that of real numbers."""
-    types = import_pyarrow().types
-    return bool(types.is_floating(kind) or types.is_integer(kind))
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
 def vectors_of(column: Any, name: str, width: int | None = None, n_before: int = 0) -> NDArray[Any]:
@@ -52,7 +45,7 @@ def vectors_of(column: Any, name: str, width: int | None = None, n_before: int =
         return np.asarray(column.to_numpy(zero_copy_only=False))[:, np.newaxis]
     if not is_list(column.type) or not is_number(column.type.value_type):
         raise FileFormatError(f"column {name!r} holds {column.type}, not lists of numbers.")
-    lengths = np.asarray(import_pyarrow().compute.list_value_length(column).fill_null(0))
+    lengths = np.asarray(pa.compute.list_value_length(column).fill_null(0))
     width = int(lengths[0]) if width is None else width
     wrong = (lengths != width) | (lengths == 0)
     if wrong.any():
@@ -69,7 +62,7 @@ def vectors_of(column: Any, name: str, width: int | None = None, n_before: int =
 @contextmanager
 def open_file(path: Path) -> Iterator[Any]:
     """Give a Parquet file to read from, or one that ends in .arrow."""
-    pa, is_arrow = import_pyarrow(), path.suffix.lower() == ".arrow"
+    is_arrow = path.suffix.lower() == ".arrow"
     try:
         if is_arrow:
             with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
@@ -77,8 +70,6 @@ def open_file(path: Path) -> Iterator[Any]:
         else:
             with pa.parquet.ParquetFile(path, buffer_size=_BYTES_READ_AHEAD, pre_buffer=False) as file:
                 yield file
-    except FileNotFoundError as error:
-        raise DataNotFoundError(f"There is no file {path}; every worker must find it there.") from error
     except pa.ArrowException as error:
         kind = "an Arrow" if is_arrow else "a Parquet"
         raise FileFormatError(f"{path} is not {kind} file, or damaged: {error}") from error
@@ -135,7 +126,6 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
 
 def write(path: Path, first: Chunk, chunks: Iterable[Chunk], n_rows: int, label_type: str) -> None:
     """Write a record batch per chunk: id, vectors (lists of fixed length), labels (lists), payload (JSON)."""
-    pa = import_pyarrow()
     kinds = {"int": pa.int64(), "str": pa.string()}
     width = first.vectors.shape[1]
     schema = pa.schema(

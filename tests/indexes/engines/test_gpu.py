@@ -1,6 +1,5 @@
 """GpuIndex: on a GPU where there is one, and on a stand-in for CuPy everywhere."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from tests.indexes.engines.cuda_on_cpu import Kernels
 from tests.indexes.engines.cupy_stand_in import find_bound, scan, scan_asymmetric, stand_in, take_nearest
+from tests.servers import program
 from tests.thorough import times
 
 from onlinehash import HROH, Collection, FlatIndex
@@ -224,11 +224,11 @@ def stood_in():
         yield
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="There is no C++ compiler.")
 @pytest.mark.parametrize(
     "n_bytes, at_once, ahead", times([(8, 1, 4), (9, 4, 1)], [(8, 1, 4), (2, 16, 1), (9, 4, 1), (32, 4, 1)])
 )
 def test_kernels_write_the_keys_that_they_should(tmp_path, n_bytes, at_once, ahead):
+    program("g++", "g++")
     with stand_in() as gpu:
         source, sample = Path(gpu.__file__).with_name("gpu.cu").read_text(), gpu.sample
     n_words = -(-n_bytes // 4)

@@ -23,7 +23,7 @@ export default class DecideView {
       html("label", { for: "decide-file", class: "button" }, this.fileName = html("span")), this.file);
     this.slider = html("input", { type: "range", id: "max-error", min: "0", max: String(ERRORS.length - 1), step: "1" });
     this.says = html("p", { class: "sentence", role: "status" });
-    this.curve = svg("svg", { role: "img", class: "curve" });
+    this.curve = svg("svg", { role: "img", class: "curve", "aria-label": "Risk and coverage" });
     this.place = html("div", { class: "chart" }, this.curve);
     this.lead = html("p", { class: "lead" });
     this.answer = html("section", { class: "card", "aria-label": "Decisions", hidden: true });
@@ -136,7 +136,10 @@ export default class DecideView {
     const numbers = numbersIn(text);
     if (numbers?.length === stats.n_features && numbers.length > 1) this.rows = { text, names: ["your vector"], vectors: [numbers] };
     else if (stats.embeds === "text") this.rows = { text, names: [text], documents: [text] };
-    else this.rows = { text, names: [`item ${text}`], vectors: [(await fetchItem(this.app, text)).vectors] };
+    else {
+      const { id, vectors } = await fetchItem(this.app, text);
+      this.rows = { text, id, names: [`item ${text}`], vectors: [vectors] };
+    }
     this.app.replace(this.address());
     await this.run();
   }
@@ -190,7 +193,7 @@ export default class DecideView {
     for (let start = 0; start < n; start += SENT) {
       const some = Object.fromEntries(["vectors", "documents", "images"].filter((name) => rows[name]).map((name) => [name, rows[name].slice(start, start + SENT)]));
       if (n > SENT) this.answer.replaceChildren(html("p", { role: "status" }, `${count(start)} of ${count(n)} rows decided …`));
-      decisions.push(...(await this.app.ask("POST", "/classify", { ...some, max_error: this.maxError, n_neighbours: NEAR })).decisions);
+      decisions.push(...(await this.app.ask("POST", "/classify", { ...some, max_error: this.maxError, n_neighbours: NEAR + (rows.id === undefined ? 0 : 1) })).decisions);
       if (turn !== this.turn) return;
     }
     this.answer.removeAttribute("aria-busy");
@@ -208,7 +211,8 @@ export default class DecideView {
 
   async drawOne(rows, decision, turn) {
     const { app } = this;
-    const items = decision.neighbours.length ? (await app.ask("POST", "/items/get", { ids: decision.neighbours })).items : [];
+    const ids = decision.neighbours.filter((id) => id !== rows.id).slice(0, NEAR); // an item is no support of its own label
+    const items = ids.length ? (await app.ask("POST", "/items/get", { ids })).items : [];
     if (turn !== this.turn) return;
     const bars = decision.alternatives.map(([label, score]) => {
       const bar = html("span");
