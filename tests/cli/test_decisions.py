@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from onlinehash import Collection
+from onlinehash.cli import app
 
 
-@pytest.fixture
-def digits(folder, run, split):
-    """A collection of 600 labelled digits and 100 without a label; one label is wrong."""
+@pytest.fixture(scope="module")
+def made(split, tmp_path_factory):
+    """A file of 600 labelled digits and 100 without a label; one label is wrong."""
     X, y = split.stream
     labels = [int(label) if row < 600 else None for row, label in enumerate(y[:700])]
     labels[7] = (labels[7] + 1) % 10
-    run("collection create digits.oh --set n_components=128")
-    with Collection.open("digits.oh") as collection:
+    path = tmp_path_factory.mktemp("made") / "digits.oh"
+    created = CliRunner().invoke(app, ["collection", "create", str(path), "--set", "n_components=128"])
+    assert created.exit_code == 0, created.output
+    with Collection.open(path) as collection:
         collection.upsert(range(700), X[:700], labels)
         collection.refresh()
+    return path
+
+
+@pytest.fixture
+def digits(folder, split, made):
+    """A collection of its own for each test, and a table of 50 rows."""
+    shutil.copy(made, "digits.oh")
     rows = [[f"n{i}", *row] for i, row in enumerate(split.queries.X[:50].tolist())]
     with Path("new.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["id", *(f"x{i}" for i in range(64))], *rows])
