@@ -158,15 +158,16 @@ def run(run: Run) -> Result:
     expected = _quality(sides, split)
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
+    n_learned = len(whole.stream.y)
+    has_new = n_learned < len(sides[3]) == len(split.database.y)
+    new = (*sides[:2], sides[2][n_learned:], sides[3][n_learned:])
     if run.unseen:
         unseen = unseen_classes(split.database.y, run.unseen, run.seed)
         metrics |= _unseen_quality(sides, split, unseen)
-        if len(whole.stream.y) < len(sides[3]) == len(split.database.y):
-            new = (*sides[:2], *(side[len(whole.stream.y) :] for side in sides[2:]))
+        if has_new:
             metrics["open_world"] = _open_world(new, split, unseen)
-    elif len(whole.stream.y) < len(sides[3]) == len(split.database.y):
-        new = slice(len(whole.stream.y), None)
-        metrics["new_items"] = asdict(_quality((*sides[:2], sides[2][new], sides[3][new]), split))
+    elif has_new:
+        metrics["new_items"] = asdict(_quality(new, split))
     return {
         "n_instances": len(split.stream.y),
         "metrics": metrics,
