@@ -158,15 +158,15 @@ def run(run: Run) -> Result:
     expected = _quality(sides, split)
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
-    n_learned = len(whole.stream.y)
-    has_new = n_learned < len(sides[3]) == len(split.database.y)
-    new = (*sides[:2], sides[2][n_learned:], sides[3][n_learned:])
+    n_stream, new = len(whole.stream.y), None
+    if n_stream < len(sides[3]) == len(split.database.y):
+        new = (sides[0], sides[1], sides[2][n_stream:], sides[3][n_stream:])
     if run.unseen:
         unseen = unseen_classes(split.database.y, run.unseen, run.seed)
         metrics |= _unseen_quality(sides, split, unseen)
-        if has_new:
+        if new is not None:
             metrics["open_world"] = _open_world(new, split, unseen)
-    elif has_new:
+    elif new is not None:
         metrics["new_items"] = asdict(_quality(new, split))
     return {
         "n_instances": len(split.stream.y),
