@@ -23,7 +23,6 @@ from benchmarks.measure import Row
 from onlinehash import HROH
 from onlinehash.codes import pack_bits
 from onlinehash.datasets import Split, load_dataset
-from onlinehash.encoders.calibration import Calibration, softmax
 from onlinehash.experiments.references import FloatReference, SignReference, cosine_quality
 from onlinehash.metrics import AsymmetricRanking, Ranking
 
@@ -32,7 +31,6 @@ Evaluated = Iterator[tuple[str, float, Callable[[slice], float]]]
 """Name, bytes per item, and mAP among some of the items."""
 
 SEEDS = (0, 1, 2)
-CALIBRATED = 4096  # rows of the stream, as many as a collection calibrates by
 QUERIES_AT_A_TIME = 200  # all of them would keep a gigabyte of ranks
 ALL, UNLEARNED = "mAP", "mAP among items not learned from"
 
@@ -45,20 +43,6 @@ def by_soft_queries(queries: Array, codes: Array, split: Split, items: slice) ->
     return AsymmetricRanking(queries, split.queries.y, codes[items], split.database.y[items]).mean_average_precision()
 
 
-def by_score(score: Callable[[int, slice], Array], split: Split, items: slice) -> float:
-    """Rank by a score of all items for each query, highest first; equal ones stay in storage order."""
-    labels, averages = split.database.y[items], []
-    places = np.arange(1, len(labels) + 1)
-    for query, label in enumerate(split.queries.y):
-        found = labels[np.argsort(-score(query, items), kind="stable")] == label
-        averages.append((np.cumsum(found) / places)[found].mean())
-    return float(np.mean(averages))
-
-
-def by_stored_class(chances: Array, numbers: Array, split: Split, items: slice) -> float:
-    return by_score(lambda query, some: chances[query, numbers[some]], split, items)
-
-
 def hroh(split: Split, seed: int) -> Evaluated:
     for n_bits in (8, 16, 32, 64):
         encoder = HROH(n_bits, preprocess="unit", random_state=seed).partial_fit(*split.stream).snapshot()
@@ -66,37 +50,6 @@ def hroh(split: Split, seed: int) -> Evaluated:
         soft = encoder.encode_asymmetric(split.queries.X)
         yield f"HROH, {n_bits} bits", codes.shape[1], partial(by_hamming, queries, codes, split)
         yield f"HROH (asymmetric), {n_bits} bits", codes.shape[1], partial(by_soft_queries, soft, codes, split)
-
-
-def more_bytes(split: Split, seed: int) -> Evaluated:
-    """Give rankings by what collections store beside a code: class lists, and the learned order, which adds vectors.
-
-    Class lists and the probabilities of all classes rank by the probability of the same class.
-    """
-    X, y = split.stream
-    hasher = HROH(64, preprocess="unit", random_state=seed).partial_fit(X, y)
-    own = [[number] for number in np.argsort(hasher.classes_)[y[:CALIBRATED]]]
-    calibration = Calibration.fit(hasher.leave_one_out(X[:CALIBRATED], y[:CALIBRATED]), own)
-    encoder = hasher.snapshot()
-    scores, asked = (encoder.class_scores(side.X) for side in (split.database, split.queries))
-    chances, queries = softmax(scores, calibration.temperature), softmax(asked, calibration.temperature)
-    yield (
-        "HROH, probabilities of all classes",
-        chances.astype(np.float32).itemsize * chances.shape[1],
-        partial(by_score, lambda q, items: chances[items] @ queries[q], split),
-    )
-    lists, listed = calibration.class_lists(scores), np.zeros_like(chances)
-    np.put_along_axis(listed, lists >> 16, (lists >> 8 & 255) / 255.0, axis=1)
-    n_bytes = lists.itemsize * lists.shape[1]
-    yield "HROH, class lists", n_bytes, partial(by_score, lambda q, items: listed[items] @ queries[q], split)
-    unit, unit_queries = (
-        side.X / np.linalg.norm(side.X, axis=1, keepdims=True) for side in (split.database, split.queries)
-    )
-
-    def learned(q: int, items: slice) -> Array:
-        return -calibration.distances(asked[q], lists[items], unit[items] @ unit_queries[q])
-
-    yield "HROH, learned order", n_bytes + unit.itemsize * unit.shape[1], partial(by_score, learned, split)
 
 
 def faiss_codes(split: Split, _: int) -> Evaluated:
@@ -148,10 +101,10 @@ def converged_class(split: Split, seed: int) -> Evaluated:
         name = f"scikit-learn {type(classifier).__name__}, predicted class"
         yield name, *stored_classes(classifier.predict, split)
         if isinstance(classifier, LogisticRegression):
-            stored, asked = classifier.predict(split.database.X), classifier.predict_proba(split.queries.X)
-            numbers = np.searchsorted(classifier.classes_, stored)
+            classes = pack_bits(classifier.classes_ == classifier.predict(split.database.X)[:, np.newaxis])
+            soft = 2 * classifier.predict_proba(split.queries.X) - 1  # items of a more probable class are nearer
             n_bytes = np.min_scalar_type(len(classifier.classes_) - 1).itemsize
-            yield f"{name}, soft queries", n_bytes, partial(by_stored_class, asked, numbers, split)
+            yield f"{name}, soft queries", n_bytes, partial(by_soft_queries, soft, classes, split)
 
 
 def river_class(split: Split, _: int) -> Evaluated:
@@ -191,7 +144,7 @@ def features(split: Split, _: int) -> Evaluated:
 
 
 WAYS = {
-    "clinc150": (features, faiss_codes, rabitq, predicted_class, converged_class, river_class, hroh, more_bytes),
+    "clinc150": (features, faiss_codes, rabitq, predicted_class, converged_class, river_class, hroh),
     "jeopardy": (features, rabitq, predicted_class, hroh),
 }
 

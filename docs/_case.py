@@ -50,6 +50,14 @@ WAYS = {
         "no",
         "no",
     ),
+    "scikit-learn LogisticRegression, predicted class, soft queries": (
+        "the same, ranked by the probabilities of the query's classes",
+        "yes",
+        "no",
+        "no",
+        "no",
+        "yes",
+    ),
     "scikit-learn LinearSVC, predicted class": (
         "scikit-learn `LinearSVC`, the predicted class",
         "yes",
@@ -103,8 +111,11 @@ def _sentences() -> str:
     (full,) = everywhere["float32, cosine"]
     hroh, floats = everywhere["HROH"], everywhere["float32, cosine"][full]
     (guess,) = everywhere["scikit-learn SGDClassifier, predicted class"].values()
-    converged, converged_new = (
-        cells["scikit-learn LogisticRegression, predicted class"][1] for cells in (everywhere, unlearned)
+    classifier = "scikit-learn LogisticRegression, predicted class"
+    converged, converged_new, soft, soft_new = (
+        form_value(cells[way][1])
+        for way in (classifier, f"{classifier}, soft queries")
+        for cells in (everywhere, unlearned)
     )
     if hroh[1] <= max(floats, guess) or unlearned["HROH"][1] <= unlearned["float32, cosine"][full]:
         raise RuntimeError("1 byte of HROH is no longer ahead of vectors and one pass of SGD; write another sentence")
@@ -115,8 +126,9 @@ def _sentences() -> str:
         f"{form_value(unlearned['float32, cosine'][full])} among sentences that it never learned from.\n"
         f"A predicted class is one byte too: {form_value(guess)} by one pass of stochastic gradient descent, "
         f"{form_value(_own_guess())} by HROH's own scores; more bytes carry more ({form_value(hroh[8])} with 8).\n"
-        f"A `LogisticRegression` learned to convergence has {form_value(converged)}, {form_value(converged_new)} among "
-        "new sentences, but needs all data again for every new class and cannot unlearn.\n"
+        f"A `LogisticRegression` learned to convergence has {converged}, {converged_new} among new sentences, and "
+        f"{soft} and {soft_new} if queries keep their probabilities, but needs all data again for every new class and "
+        "cannot unlearn.\n"
     )
 
 

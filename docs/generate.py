@@ -60,6 +60,7 @@ PAPER = (
     "miniplaces_curves",
     "mnist_figures",
     "cifar10_figures",
+    "miniplaces_figures",
     "validation",
     "learning_rate",
     "batch_size",
@@ -257,7 +258,14 @@ PAGES = {
 }
 CURVES = {
     name: f"{name}.svg"
-    for name in ("mnist_curves", "cifar10_curves", "miniplaces_curves", "mnist_figures", "cifar10_figures")
+    for name in (
+        "mnist_curves",
+        "cifar10_curves",
+        "miniplaces_curves",
+        "mnist_figures",
+        "cifar10_figures",
+        "miniplaces_figures",
+    )
 }
 
 

@@ -72,6 +72,7 @@ for _ in range(N_ROUNDS):
     digits.update(found, labels=y[found])
     report(f"{len(suspects)} looked at, {len(found)} wrong, {n_hints} suggestions right")
 digits.close()
+folder.cleanup()
 
 # %%
 curve = np.concatenate([curves[0], curves[0][-1] + curves[1]])

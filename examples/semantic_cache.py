@@ -48,7 +48,7 @@ ASKED = {
 def answer(cache: oh.Collection, question: str) -> str | None:
     """Return the cached answer; None if there is none, and the model has to be called."""
     found = cache.search(question, k=1, include=["labels"])
-    return str(found.labels[0]) if found.distances[0] <= MAX_DISTANCE else None
+    return str(found.labels[0]) if found.labels and found.distances[0] <= MAX_DISTANCE else None
 
 
 def report(cache: oh.Collection) -> None:

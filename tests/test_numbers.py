@@ -84,12 +84,15 @@ def test_every_number_follows_from_results(page, make, monkeypatch):
 
 
 def prose():
-    """Return the texts that are written by hand, without their generated parts and code."""
+    """Yield the texts that are written by hand, without their generated parts and code.
+
+    Decisions are measured once, as their README says, and the pages of examples are what these print.
+    """
     generated_pages = ("docs/cli.md", "docs/http.md", "docs/hashers/index.md", "docs/reproduction.md")
     pages = [ROOT / "README.md", ROOT / "docs" / "_reproduction.txt", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
         name = page.relative_to(ROOT).as_posix()
-        if name not in generated_pages and not name.startswith("docs/decisions/"):  # whose README says it of all
+        if name not in generated_pages and not name.startswith(("docs/decisions/", "docs/examples/")):
             text = re.sub(r"(?s)<!-- (?!end)[^>]* -->\n.*?<!-- end -->", "", page.read_text())
             yield pytest.param(re.sub(r"(?s)```.*?```", "", text), id=name)
 

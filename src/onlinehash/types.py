@@ -103,8 +103,10 @@ class SearchResult:
         Version of the encoder that made the codes searched; None from an index, which does not know it.
     sequence : int or None
         Sequence number of the last change of the collection that the search has seen; None from an index.
-    labels, payload, vectors : list or None
+    labels, payload : list or None
         Those of the items found, if the search includes them.
+    vectors : list, ndarray or None
+        Theirs: an array per query.
     staleness : int or None
         Instances that the hasher has learned and the codes searched do not know; None from an index.
 
@@ -121,8 +123,8 @@ class SearchResult:
     distances: Any
     version: int | None = None
     sequence: int | None = None
-    labels: Any = None
-    payload: Any = None
+    labels: list[Any] | None = None
+    payload: list[Any] | None = None
     vectors: Any = None
     staleness: int | None = None
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from datetime import date, time
 from enum import Enum
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -322,7 +321,8 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any], *, raw: bool = False) ->
     The difference of two values must not overflow. Rows that are ``raw``, not scaled to unit length, are multiplied
     with each other and with weights that are sums of rows: the product of three lengths must not overflow.
     """
-    largest, longest = _limits(dtype)
+    most = float(np.finfo(np.promote_types(dtype, np.float32)).max)
+    largest, longest = most / 4.0, most ** (1.0 / 3.0)  # of a value, and of a raw row
     if type(X) is not np.ndarray and is_on_device(X):
         xp = namespace(X)
         if xp.isdtype(X.dtype, "real floating"):
@@ -358,13 +358,6 @@ def check_finite(X: NDArray[Any], dtype: np.dtype[Any], *, raw: bool = False) ->
                 f"Row {start + lengths.argmax()} of X is longer than {longest:.0e}, the most that is learned from in "
                 f"{dtype} with preprocess='none'; scale X first, or use preprocess='unit'."
             )
-
-
-@cache
-def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Return the largest value, and the largest length of a raw row, to learn from in a precision."""
-    most = float(np.finfo(np.promote_types(dtype, np.float32)).max)
-    return most / 4.0, most ** (1.0 / 3.0)
 
 
 # ---------------------------------------------------------------------- labels and ids

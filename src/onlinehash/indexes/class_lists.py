@@ -98,7 +98,11 @@ class ClassListIndex:
         """
         queries, k = _check_lists(lists), min(check_positive_int("k", k), len(self))
         if self._changed:
-            self._make_lists(*self._all_items())
+            new = {id: each for id, each in self._changed.items() if each is not None}
+            stays = ~np.isin(self._ids, np.array(list(self._changed), np.int64))
+            all_lists = [self._lists[stays], np.array(list(new.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)]
+            all_ids = [self._ids[stays], np.array(list(new), np.int64)]
+            self._make_lists(np.concatenate(all_ids), np.concatenate(all_lists))
             self._changed = {}
         ids, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
         for q, query in enumerate(queries):
@@ -113,14 +117,6 @@ class ClassListIndex:
 
     def _tie_keys(self, ids: Ids) -> Ids:
         return mixed(ids) if self.ties == "hash" else ids
-
-    def _all_items(self) -> tuple[Ids, ClassLists]:
-        """Return the ids and lists of all items, those that have changed included."""
-        new = {id: each for id, each in self._changed.items() if each is not None}
-        stays = ~np.isin(self._ids, np.array(list(self._changed), np.int64))
-        lists = np.array(list(new.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)
-        ids = np.concatenate([self._ids[stays], np.array(list(new), np.int64)])
-        return ids, np.concatenate([self._lists[stays], lists])
 
     def _make_lists(self, ids: Ids, lists: ClassLists) -> None:
         """Make the lists of all classes."""

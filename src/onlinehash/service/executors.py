@@ -66,6 +66,8 @@ class Executor:
             future.cancel()  # if it is not done
             if left is not None:
                 left.cancel()
+            if call is not None:
+                call.end = 0.0  # nobody waits for the work any more
             # An error refers to this frame, and the future to the error: the cycle would keep the body of the request.
             del job, future
 

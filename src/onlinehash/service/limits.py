@@ -119,10 +119,10 @@ class Call:
         return self.headers.get(name, b"").decode("latin-1")
 
     def release(self) -> None:
-        """Give the memory back, and end work whose client has left."""
+        """Give the memory back; a thread may still be at work whose client has left."""
         with self._memory.lock:
             self._memory.n_bytes -= self._n_bytes
-            self._n_bytes, self._is_over, self.end = 0, True, 0.0
+            self._n_bytes, self._is_over = 0, True
 
     def watch(self, *progress: int) -> None:
         """Raise if the time is up; work that reports its progress to this ends then."""

@@ -175,7 +175,8 @@ class MilvusIndex(Index):
             ties = self._milvus.search(self._name, [query], n_asked, smaller, params)[0]
             if len(ties) < n_asked:
                 return nearer + ties[:wanted]
-            smaller = _both(where, f"id < {ties[wanted - 1][1] + 1}")  # there are enough up to here
+            enough = f"id < {ties[wanted - 1][1] + 1}"
+            smaller = f"({where}) and ({enough})" if where else enough
 
     def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
         return self._local(among).search(queries, k, asymmetric=True)
@@ -230,10 +231,6 @@ def one_of(ids: Sequence[int]) -> list[str]:
     plain = [id for id in ids if id != _SMALLEST_ID]
     filters = [f"id in {plain[start : start + _MAX_IDS]}" for start in range(0, len(plain), _MAX_IDS)]
     return filters + [f"id < {_SMALLEST_ID + 1}"] * (len(plain) < len(ids))
-
-
-def _both(one: str, other: str) -> str:
-    return f"({one}) and ({other})" if one else other
 
 
 # Connections of this process by file; the server of Milvus Lite for a file ends with the last of them.
