@@ -105,7 +105,8 @@ def test_a_stream_goes_on_and_resumes_with_a_changed_parameter(name):
     for parameter in HASHERS[name].changeable.keys() - {"output"}:
         hasher = make_hasher(name, n_bits=12, random_state=0, **small).partial_fit(X, Y)
         value = getattr(hasher, parameter)
-        hasher.set_params(**{parameter: 2 * value if isinstance(value, float) else 0.5})
+        other = 2 * value if isinstance(value, float) else 1 if isinstance(value, int) else 0.5
+        hasher.set_params(**{parameter: other})
         resumed = load_hasher(hasher.to_bytes())
         for each in (hasher, resumed):
             assert each.snapshot().version == 300
