@@ -12,7 +12,7 @@ from statistics import mean, stdev
 
 from _parts import EXPERIMENTS, ROOT, filled, results_of
 
-from onlinehash.experiments import Plan, load_plan
+from onlinehash.experiments import Plan
 from onlinehash.experiments.tables import (
     Cells,
     areas,
@@ -51,7 +51,6 @@ def paper_table() -> str:
         *_curves("Figures 2 and 3, CIFAR-10", "cifar10"),
         *_curves("Figures 4 and 5, Places205", "miniplaces"),
         *_curves("Figures 6 and 7, MNIST", "mnist"),
-        *_not_run(),
         *_sentences(),
         _rates(),
         *_batches(),
@@ -170,13 +169,6 @@ def _sentences() -> Iterator[list[str]]:
     verdict = ("same order" if ahead > 0 else "**reversed**") + (", within noise" if abs(ahead) < CLOSE else "")
     found = ", ".join(f"{method} {form_value(value)}" for method, value in area.items())
     yield ['"MNIST, 16 bits: HCOH first in AUC"', _link(plan), found, verdict, "One seed, 50 checkpoints."]
-
-
-def _not_run() -> Iterator[list[str]]:
-    """Yield the plans of what was not run."""
-    for path in sorted((EXPERIMENTS / "not_run").glob("*.toml")):
-        reason = f"Not run, for the time it takes; `onlinehash reproduce experiments/not_run/{path.name}` runs it."
-        yield [load_plan(path).title, "-", "-", "missing", reason]
 
 
 def _bias() -> list[str]:

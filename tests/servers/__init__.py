@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import shutil
@@ -38,6 +39,7 @@ def _ports() -> Iterator[int]:
     for first in (*_BLOCKS[own:], *_BLOCKS[:own]):
         with suppress(OSError):
             _taken.append(socket.create_server(("127.0.0.1", first)))
+            atexit.register(_taken[0].close)
             return itertools.cycle(range(first + 1, first + 50))
     raise AssertionError
 

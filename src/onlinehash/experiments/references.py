@@ -200,7 +200,7 @@ class HROHReference(Reference):
 
     Parameters
     ----------
-    preprocess : as in HROH
+    preprocess, balance : as in HROH
     random_state : int, default=0
 
     Examples
@@ -211,9 +211,10 @@ class HROHReference(Reference):
            [2]], dtype=uint8)
     """
 
-    def __init__(self, preprocess: Any = "unit", *, random_state: int = 0) -> None:
+    def __init__(self, preprocess: Any = "unit", *, balance: float = 0.5, random_state: int = 0) -> None:
         super().__init__(preprocess)
-        self._hasher = HROH(8, sharpness=1.0, assignment="arrival", preprocess=preprocess, random_state=random_state)
+        fixed: Any = {"sharpness": 1.0, "assignment": "arrival"}
+        self._hasher = HROH(8, preprocess=preprocess, balance=balance, random_state=random_state, **fixed)
 
     def partial_fit(self, X: Features, y: Labels) -> HROHReference:
         """Learn from the next rows of the stream; NaN is a missing label."""

@@ -28,6 +28,7 @@ export default class ReviewView {
     this.done = []; // decisions, to be undone: { pile, card, undo }
     this.sending = Promise.resolve();
     this.kept = null; // id -> label, as JSON
+    this.loads = {}; // pile -> what ends when it is read for the first time
     this.tabs = html("ul", { class: "piles" });
     this.progress = html("p", { class: "hint", role: "status" });
     this.effect = html("dl", { class: "facts effect" });
@@ -67,7 +68,8 @@ export default class ReviewView {
     if (!this.app.stats.decides) return this.drawNothing("There is nothing to review yet: it needs items of at least two labels, and a method that scores classes (HROH).");
     if (!this.piles[this.pile]) {
       this.drawNothing("Reading all items of this pile …");
-      await this.load(this.pile);
+      const name = this.pile;
+      await (this.loads[name] ??= this.load(name).finally(() => delete this.loads[name])); // once, whoever shows it meanwhile
     } else if (this.piles[this.pile].parts.length) this.loadRest(this.piles[this.pile]);
     this.draw();
     this.measure().catch((error) => this.app.tell(error));
