@@ -263,7 +263,15 @@ export default class ReviewView {
       html("a", { href: this.app.href(`#/review?pile=${name}`), "aria-current": name === this.pile ? "true" : null }, text, this.piles[name] ? html("span", { class: "number" }, count(this.piles[name].cards.length)) : ""))));
   }
 
+  // Nothing is decided that is not seen.
+  clear() {
+    this.drawn = null;
+    this.card.dataset.id = "";
+    this.card.replaceChildren();
+  }
+
   drawNothing(text) {
+    this.clear();
     this.nothing.textContent = text;
     this.nothing.hidden = false;
     this.card.hidden = this.tools.hidden = this.keys.hidden = true;
@@ -288,12 +296,8 @@ export default class ReviewView {
     this.buttons.link.hidden = !isGroup;
     this.buttons.keep.hidden = card?.labels === null;
     this.box.input.disabled = !card || app.readonly;
-    if (card !== this.drawn) {
-      this.drawn = null; // nothing is decided that was not seen
-      this.card.dataset.id = "";
-      this.card.replaceChildren();
-    }
     if (!card) return;
+    if (card !== this.drawn) this.clear();
     this.details(card).then((details) => card === this.now && this.drawCard(card, details)).catch((error) => (error.status === 404 ? this.drop(card) : app.tell(error)));
     for (const next of this.piles[this.pile].cards.slice(1, AHEAD)) this.details(next).catch(() => {});
   }
