@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
@@ -71,6 +71,7 @@ class Catalogue:
         self._lists: ClassLists = np.empty((0, CLASSES_PER_LIST), np.uint32)
         self._numbers: dict[str | None, int] = {}
         self._texts: list[str | None] = []
+        self._numbers_of: dict[Label, list[int]] = {}  # of the texts that have a label
 
     def __len__(self) -> int:
         return self._size - self._n_gone
@@ -82,8 +83,10 @@ class Catalogue:
         if not self._size:
             self._ids = np.empty(0, object if isinstance(items.ids[0], str) else np.int64)
         for text in {*items.labels} - self._numbers.keys():
-            self._numbers[text] = len(self._texts)
+            number = self._numbers[text] = len(self._texts)
             self._texts.append(text)
+            for label in label_set(text):
+                self._numbers_of.setdefault(label, []).append(number)
         start, self._size = self._size, self._size + len(items.seqs)
         if self._size > len(self._seqs):
             room = max(_MIN_ROWS, self._size, 3 * start // 2)
@@ -138,15 +141,17 @@ class Catalogue:
 
     def with_labels(self, labelled: bool = True) -> Seqs:
         """Return the sequence numbers of items that have a label, or of those that have none, sorted."""
-        return self._where(lambda labels: bool(labels) == labelled)
+        none = self._numbers.get(None, -1)
+        return self._where([number for number in range(len(self._texts)) if (number != none) == labelled])
 
-    def having(self, labels: Sequence[Label]) -> Seqs:
+    def having(self, labels: Iterable[Label]) -> Seqs:
         """Return the sequence numbers of items that have any of the labels, sorted."""
-        return self._where(lambda some: not some.isdisjoint(labels))
+        return self._where([number for label in labels for number in self._numbers_of.get(label, ())])
 
-    def _where(self, holds: Callable[[frozenset[Label]], bool]) -> Seqs:
-        wanted = [number for number, text in enumerate(self._texts) if holds(label_set(text))]
-        seqs: Seqs = self._seqs[: self._size][np.isin(self._labels[: self._size], wanted) & self._alive[: self._size]]
+    def _where(self, numbers: list[int]) -> Seqs:
+        labels, alive = self._labels[: self._size], self._alive[: self._size]
+        are_wanted = labels == numbers[0] if len(numbers) == 1 else np.isin(labels, numbers)
+        seqs: Seqs = self._seqs[: self._size][are_wanted & alive]
         return seqs
 
     def label_counts(self, seqs: Seqs | None = None) -> dict[Label | None, int]:

@@ -26,7 +26,8 @@ from onlinehash.service.routes import ArrayAnswer, ChangeAnswer, Service, change
 from onlinehash.types import SearchResult
 
 ITEMS_PER_READ = 500  # a payload has up to 64 KiB
-MAX_SHORT_K = 100  # of a search without a thread
+MAX_SHORT_K = 100  # results of a search without a thread
+MAX_SHORT_PAYLOADS = 10  # of them with their payload
 QUERIES_PER_SCAN = 64  # between two looks at the deadline
 SAMPLED_ITEMS = 500  # that retrievability searches for
 HITS_PER_SCAN = 2000  # a scan may look up every hit, and nothing ends it
@@ -285,11 +286,18 @@ class SearchAnswer(Struct, omit_defaults=True):
 
 
 def _is_short(service: Service, request: SearchRequest) -> bool:
-    """Return whether a search is by codes alone, and over before a thread would have taken it."""
-    reads = request.where or request.ids or request.labels or request.include or request.asymmetric
-    if request.vectors is None or reads or request.radius is not None or (request.k or 0) > MAX_SHORT_K:
+    """Return whether a search is by codes alone, and over before a thread would have taken it.
+
+    It may read a few payloads from a file, not from a server that may be away.
+    """
+    if request.vectors is None or request.where or request.ids or request.asymmetric or request.radius is not None:
         return False
-    return service.collection.searches_at_once(len(request.vectors), request.rescore)
+    k, n_queries = 10 if request.k is None else request.k, len(request.vectors)
+    included = {"labels"}
+    if service.collection.file is not None and k * n_queries <= MAX_SHORT_PAYLOADS:
+        included.add("payload")
+    is_small = k <= MAX_SHORT_K and included.issuperset(request.include)
+    return is_small and service.collection.searches_at_once(n_queries, request.rescore)
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
