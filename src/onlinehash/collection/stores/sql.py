@@ -449,9 +449,10 @@ class SqlStore:
         for seq, (id, blob, labels, payload) in enumerate(
             zip(batch.ids, to_blobs(batch.vectors), batch.labels, batch.payloads, strict=True), first
         ):
-            stream.append((seq, id, first, labels, blob, checksum(seq, id, first, labels, content=blob)))
-            items.append((id, seq, labels, checksum(id, seq, labels)))
-            payloads.append((seq, payload, checksum(seq, payload)))
+            row, item, text = (seq, id, first, labels), (id, seq, labels), (seq, payload)  # checksum(), without calls
+            stream.append((*row, blob, crc32(blob, crc32(ascii(row).encode()))))
+            items.append((*item, crc32(ascii(item).encode())))
+            payloads.append((*text, crc32(ascii(text).encode())))
         self.database.execute_many("INSERT INTO stream VALUES (?, ?, ?, ?, ?, ?)", stream)
         self.database.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", items)
         self.database.execute_many("INSERT INTO payloads VALUES (?, ?, ?)", payloads)
