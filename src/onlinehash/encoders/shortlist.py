@@ -103,7 +103,8 @@ class Shortlist:
         values = np.asarray(rows @ self.weights + self.intercept, np.float32)
         values /= np.maximum(np.abs(values).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
         estimates = (table_distances(values, self.codes) - N_DIRECTIONS / 2) * self.lengths  # lowest first
-        return np.argpartition(estimates, N_LISTED, axis=1)[:, :N_LISTED]
+        highest = np.partition(estimates, N_LISTED - 1, axis=1)[:, N_LISTED - 1 : N_LISTED]  # faster than argpartition
+        return np.array([np.flatnonzero(row)[:N_LISTED] for row in estimates <= highest])
 
 
 @kernel(fastmath={"reassoc", "contract"})
