@@ -30,10 +30,8 @@ def single_threaded_products(n_rows: int = MIN_ROWS) -> Iterator[None]:
         return
     with _lock:
         if not _n_inside:
-            _before = []
-            for library in _libraries():
-                _before.append(library.get_num_threads())
-                library.set_num_threads(1)
+            _before = [library.get_num_threads() for library in _libraries()]
+            _set_num_threads([1] * len(_before))
         _n_inside += 1
     try:
         yield
@@ -41,8 +39,19 @@ def single_threaded_products(n_rows: int = MIN_ROWS) -> Iterator[None]:
         with _lock:
             _n_inside -= 1
             if not _n_inside:
-                for library, number in zip(_libraries(), _before, strict=True):
-                    library.set_num_threads(number)
+                _set_num_threads(_before)
+
+
+def _set_num_threads(numbers: list[int]) -> None:
+    """Set the number of threads of each library, from whichever thread this is.
+
+    Threadpoolctl (3.8) ignores all threads but the first that sets OpenBLAS, until that thread gives it up or ends.
+    """
+    for library, number in zip(_libraries(), numbers, strict=True):
+        give_up = getattr(library, "clear_controlling_thread", lambda *, force: None)
+        give_up(force=True)
+        library.set_num_threads(number)
+        give_up(force=True)  # other users of threadpoolctl may set it again
 
 
 @cache
