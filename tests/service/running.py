@@ -48,9 +48,11 @@ class Server:
         self.process = subprocess.Popen(command, stderr=output, env={**os.environ, **env})
         os.close(output)
         self._output, end = Path(name), time.monotonic() + 180
-        while (found := re.match(r".*?(https?://\S+).*\n", self._output.read_text())) is None:
+        # The first lines may be warnings, such as one of the quality of the items of --demo.
+        while (found := re.search(r"^Serving.*?(https?://\S+).*\n", self._output.read_text(), re.MULTILINE)) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
+                self.process.wait()
                 raise AssertionError(self._output.read_text())
             time.sleep(0.02)
         self._first, self.url = found[0], found[1]
@@ -58,7 +60,7 @@ class Server:
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         self.process.wait(timeout=180)
-        self.said = self._output.read_text().removeprefix(self._first)
+        self.said = self._output.read_text().replace(self._first, "", 1)
         self._output.unlink(missing_ok=True)
         return self.process.returncode
 
