@@ -112,7 +112,7 @@ from onlinehash import Collection
 from onlinehash.service import Limits, create_app, server, ApiKeys
 path, limits, keys = sys.argv[1], Limits(**json.loads(sys.argv[2])), ApiKeys.of(write=json.loads(sys.argv[3]))
 with Collection.open(path) as collection, server.listen("127.0.0.1", 0, keys) as listening:
-    print(server.url_of(listening), file=sys.stderr, flush=True)
+    print("Serving on", server.url_of(listening), file=sys.stderr, flush=True)
     server.run(create_app(collection, limits=limits, keys=keys), listening, limits)
 """
 

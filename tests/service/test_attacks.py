@@ -153,7 +153,7 @@ with (
 ):
     collection.upsert(range(20), np.random.default_rng(0).uniform(0, 255, (20, 3)))
     collection.refresh()
-    print(server.url_of(listening), file=sys.stderr, flush=True)
+    print("Serving on", server.url_of(listening), file=sys.stderr, flush=True)
     server.run(create_app(collection), listening, Limits())
 """
 
