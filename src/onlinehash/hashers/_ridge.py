@@ -52,6 +52,7 @@ _PENALTIES = np.power(10.0, np.arange(-6, 5) / 2)  # to choose from, for rows of
 _FIRST_PENALTY = 4  # place of the one that is tried first
 _TOLERATED_ERROR = 1.02
 _ANGLE_PENALTY = 1.0 / 3.0  # times the square root of the number of rows, for rows of unit length
+_MOST_ANGLES = 0.99  # angles sum to 0: a bit that all codewords share would be the sign of rounding
 _ROWS_PER_SOLVE = 256
 _ROUNDING = 1e-10  # of the sums of squares, after any number of additions
 _MEMBERS = ("owner", "number", "share", "weight")
@@ -422,8 +423,8 @@ class RidgeSolution:
     """Scores of classes: columns of weights W = (A' + penalty I)^-1 S'^T, from sums that are balanced.
 
     With ``angles``, where classes have fewer than 50 rows on average, n, and there are fewer rows than twice the
-    features, the angles between rows and class means have a weight of f = 1 - ln n / ln 50, and the scores of
-    regression the rest::
+    features, the angles between rows and class means have a weight of f = 1 - ln n / ln 50, at most .99, and the scores
+    of regression the rest::
 
         (1 - f) z W + f (a - mean of a) / g,   a_c = z B^-1 mu_c / sqrt(mu_c B^-1 mu_c)
 
@@ -460,7 +461,8 @@ class RidgeSolution:
         is_few = angles and len(classes) > 1 and statistics.total < 2 * statistics.n_inputs
         rows_per_class = statistics.counts[classes].mean() if is_few else np.inf
         if rows_per_class < ROWS_FOR_REGRESSION:
-            self._angle_weight = float(1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION))
+            weight = 1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION)
+            self._angle_weight = min(_MOST_ANGLES, float(weight))
             penalties.append(_ANGLE_PENALTY * balanced.trace() / np.sqrt(balanced.total))
         self._solved = [(each, factor := balanced.factored(each), factor.solve(self._sums.T)) for each in penalties]
         if self._angle_weight:
