@@ -106,7 +106,7 @@ def encoded_again(path: Path) -> None:
         encoder = collection.encoder
         assert encoder is not None
         start = 0
-        while len(rows := collection._store.stream(start, 20_000, "float32")):
+        while len(rows := collection._store.stream(start, 20_000)):
             encoder.encode(rows.vectors)
             start = int(rows.seqs[-1])
 

@@ -161,7 +161,7 @@ def test_a_damaged_tree_of_items_never_ends_in_a_loop(file):
         query = database.query
         database.query = lambda sql, *values: query(sql, *values)[:: -1 if "FROM stream" in sql else 1]
         with pytest.raises(DamagedError, match="the stream is not in order"):
-            collection._store.stream(0, 10, "float32")
+            collection._store.stream(0, 10)
 
 
 def test_a_migration_under_way_is_checked_too(path, data, monkeypatch):
@@ -180,8 +180,8 @@ def test_a_migration_under_way_is_checked_too(path, data, monkeypatch):
         assert collection.check().ok
     change(path, "UPDATE new_stream SET vector = x'00' WHERE id = 7")
     assert "the vector of item 7 does not match its checksum" in str(check_collection(path))
-    change(path, "UPDATE settings SET value = '\"00\"' WHERE name = 'new_hasher'")
-    assert "the setting 'new_hasher' does not match its checksum" in str(check_collection(path))
+    change(path, "UPDATE settings SET value = '{}' WHERE name = 'migration'")
+    assert "the setting 'migration' does not match its checksum" in str(check_collection(path))
 
 
 # ---------------------------------------------------------------------- one damaged item

@@ -173,7 +173,7 @@ for name in (path, path.with_name("new.oh")):
         raise AssertionError("a folder that cannot be written to was")
 store = open_sqlite(path, readonly=True)
 seqs = store.items().seqs.tolist()
-print(store.head().n_items, len(store.rows(seqs, "float32")))
+print(store.head().n_items, len(store.rows(seqs)))
 store.close()
 """
 

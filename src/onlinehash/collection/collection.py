@@ -103,7 +103,6 @@ class Collection:
         self._finder = Finder(store, searcher, self._settings)
         self._learner: Learner | None = None
         self._is_touched = True  # memory and store may differ: during a change, and after one that was ended too early
-        self._epoch = 0
         self._quality: insight.Quality | None = None
         self._held_out: tuple[Encoder, NDArray[Any]] | None = None  # probabilities of rows of unlearned labels
         self._closed = False
@@ -270,20 +269,20 @@ class Collection:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         with self._changes:
             self._check_open()
-            self._store.database.take_lock()
-            if self._is_touched or self._searcher.is_torn or self._epoch != self._store.database.epoch:
+            self._is_touched |= self._store.database.take_lock()
+            if self._is_touched or self._searcher.is_torn:
                 self._load()  # a change was ended too early, or another process may have written
             assert self._learner is not None
             yield self._learner
 
     def _load(self) -> None:
         """Read settings, codes and hasher from the store."""
-        self._is_touched, self._epoch = True, self._store.database.epoch
+        self._is_touched = True
         with self._store.snapshot():
             self._read_settings()
             self._searcher.load(self._settings.get("n_migrations", 0))
         if not self.readonly:
-            self._learner = Learner.load(self._store, self._settings["vector_dtype"])
+            self._learner = Learner.load(self._store)
         self._is_touched = False
 
     def _read_settings(self) -> None:
@@ -315,7 +314,7 @@ class Collection:
     ) -> Iterator[None]:
         """Store what the block writes, and settings, to which it may add, in one transaction; then change memory."""
         self._is_touched, changed = True, dict[str, Any]()
-        with self._store.transaction():
+        with self._store.transaction(self._searcher.head):
             yield
             for name, value in settings.items():
                 if self._settings.get(name) != value:
@@ -443,7 +442,7 @@ class Collection:
                     self._store.put_payloads(seqs, payloads)
                 return
             if vectors is None:
-                rows = self._store.vectors(seqs, self._settings["vector_dtype"])
+                rows = self._store.rows(seqs).vectors
             else:
                 settings |= inputs.named_features(vectors, self._settings)
                 rows = inputs.check_vectors(vectors, len(listed), single, self._settings)
@@ -491,16 +490,13 @@ class Collection:
                 self._put_settings(settings)
                 return 0
             catalogue, at = self._searcher.catalogue, self._searcher.head.seq + 1
-            names = catalogue.ids(seqs)
             if unlearn:
-                dtype = self._settings["vector_dtype"]
-                rows, texts = self._store.vectors(seqs.tolist(), dtype), catalogue.labels(seqs)
+                rows = self._store.rows(seqs.tolist())
                 learner.check_unlearns()
                 self._is_touched = True
-                learner.learn(rows, texts, unlearn=True)
-
+                learner.learn(rows.vectors, rows.labels, unlearn=True)
             with self._commit(settings, Changes(gone=seqs)):
-                self._store.delete(seqs.tolist(), names, at)
+                self._store.delete(seqs.tolist(), catalogue.ids(seqs), at)
                 if unlearn:
                     settings |= learner.save(at)
             if unlearn:
@@ -510,17 +506,15 @@ class Collection:
     def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
         """Learn from items, store them with their codes, and search them from now on."""
         self._is_touched = True
-        replaced, old = self._store.seqs(batch.ids), dict[Any, Any]()
-        if replaced and learner.replaces:
-            rows = self._store.rows(list(replaced.values()), self._settings["vector_dtype"])
-            old = {id: (labels, vector) for id, labels, vector in rows}
+        replaced = self._store.seqs(batch.ids)
+        unlearns = bool(replaced) and learner.replaces
         try:
-            if old:
-                learner.replace(batch, old)
+            if unlearns:
+                learner.replace(batch, self._store.rows(list(replaced.values())))
             else:
                 learner.learn(batch.vectors, batch.labels)
         except OnlineHashError:
-            self._is_touched = bool(old)  # a hasher that refuses its input has not changed, unless it unlearned some
+            self._is_touched = unlearns  # a hasher that refuses its input has not changed, unless it unlearned some
             raise
         self._write(learner, batch, replaced, settings)
 
@@ -682,9 +676,8 @@ class Collection:
 
     def _stored_batch(self, seqs: list[int], texts: list[str | None]) -> Batch:
         """Return stored items with other labels."""
-        rows = self._store.rows(seqs, self._settings["vector_dtype"])
-        ids, _, vectors = zip(*rows, strict=True)
-        return Batch(list(ids), np.array(vectors), texts, self._store.payloads(seqs))
+        rows = self._store.rows(seqs)
+        return Batch(rows.ids, rows.vectors, texts, self._store.payloads(seqs))
 
     def apply_once(self, key: str, checksum: int, n_items: int, change: Callable[[], object]) -> int:
         """Apply a change, unless it was applied in the last 24 hours; return how many items it concerned.
@@ -833,7 +826,7 @@ class Collection:
             if self._learner is not None:
                 return load_hasher(self._learner.hasher.to_bytes())
             with self._store.snapshot():
-                return Learner.load(self._store, self._settings["vector_dtype"]).hasher
+                return Learner.load(self._store).hasher
 
     @property
     def unlearns(self) -> bool:
@@ -1568,7 +1561,7 @@ class Collection:
         """
         with self._changing() as learner:
             n_items = len(self._searcher.catalogue)
-            new = Learner(self._store, learner.make_other(hasher, self._settings["vector_dtype"], progress))
+            new = Learner(self._store, learner.make_other(hasher, progress))
             settings: dict[str, Any] = {DUE: True} if n_items else {}
             with self._commit(settings, then=partial(setattr, self, "_learner", new)):
                 settings |= new.save(self._searcher.head.seq)
@@ -1727,15 +1720,14 @@ class Collection:
         *,
         embed: Any = None,
         vectors: Pairs | None = None,
-        hasher: OnlineHasher | str | None = None,
         progress: Progress = _silent,
     ) -> None:
         """Move to another embedding model, of any width, while other threads search and change the collection.
 
-        New vectors are stored beside the old ones, in batches. Searches use the old
-        vectors, embedder and codes until all items have new ones. When all items have a new vector, those included that
-        come meanwhile, the new hasher learns and encodes them, and one transaction replaces vectors, hasher, codes and
-        embedder; changes wait for that, searches do not.
+        New vectors are stored beside the old ones, in batches. Searches use the old vectors, embedder and codes until
+        all items have new ones, those included that come meanwhile. Then a hasher like the present one learns and
+        encodes them, and one transaction replaces vectors, hasher, codes and embedder; changes wait for that, searches
+        do not.
 
         Interrupted anywhere, even by a crash, the collection is as it was: call it again to go on with what is left,
         or :meth:`abandon_migration`.
@@ -1749,8 +1741,6 @@ class Collection:
             the model that made them, only the documents of the remaining items are embedded. Without, the collection
             has no embedder afterwards, and if items have no new vector yet, it raises, keeps what it has, and goes on
             when it is called again with theirs.
-        hasher : hasher or name of one, optional
-            The new hasher. By default one like the present one, which has learned nothing.
         progress : callable, optional
             Called as ``progress(done, total)``, in items that have a new vector.
 
@@ -1770,11 +1760,11 @@ class Collection:
         >>> folder.cleanup()
         """
         new = None if embed is None else as_embedder(embed)
-        migrations.migrate(self, new, vectors, hasher, progress)
+        migrations.migrate(self, new, vectors, progress)
 
     def abandon_migration(self) -> None:
         """Drop the new vectors of a migration under way; the collection stays as it is."""
         with self._changing():
             if "migration" in self._settings:
-                with self._commit({"migration": None, "new_hasher": None}):
+                with self._commit({"migration": None}):
                     self._store.end_migration(adopt=False)

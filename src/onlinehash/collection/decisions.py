@@ -66,14 +66,13 @@ def read_rows(
     collection: Collection, seqs: Seqs, table: str = "stream", progress: Progress | None = None
 ) -> Iterator[tuple[list[Id], NDArray[np.float32], list[str | None]]]:
     """Yield ids, vectors and labels of those items that are still there, some at a time."""
-    store, dtype = collection._store, collection._settings["vector_dtype"]
+    store = collection._store
     for start in range(0, len(seqs), _ROWS_PER_READ):
         with store.snapshot():
             left = store.items_left(seqs[start : start + _ROWS_PER_READ].tolist())
-            rows = store.rows(left, dtype, table)
-        if rows:
-            ids, texts, vectors = zip(*rows, strict=True)
-            yield list(ids), np.array(vectors, np.float32), list(texts)
+            rows = store.rows(left, table)
+        if left:
+            yield rows.ids, rows.vectors.astype(np.float32), rows.labels
         if progress is not None:
             progress(min(start + _ROWS_PER_READ, len(seqs)), len(seqs))
 

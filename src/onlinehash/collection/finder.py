@@ -201,10 +201,10 @@ class Finder:
 
     def _vectors(self, found: Sequence[Found]) -> Callable[[Seqs], NDArray[Any]]:
         """Return a function that gives the vectors of sequence numbers that were found."""
-        seqs, dtype = np.unique(np.concatenate([some.seqs for some in found])), self._settings["vector_dtype"]
-        rows = np.empty((0, self._settings["n_features"]), dtype)
+        seqs = np.unique(np.concatenate([some.seqs for some in found]))
+        rows = np.empty((0, self._settings["n_features"]), self._store.vector_dtype)
         if len(seqs):
-            rows = self._store.vectors(seqs.tolist(), dtype)
+            rows = self._store.rows(seqs.tolist()).vectors
         return lambda wanted: rows[np.searchsorted(seqs, wanted)]
 
     def _payloads(self, found: Sequence[Found], max_bytes: int | None) -> list[list[Any]]:
@@ -229,12 +229,10 @@ class Finder:
         generation = self._searcher.generation
         version = None if generation is None else generation.encoder.version
         with self._store.snapshot():
-            rows = self._store.rows(seqs, self._settings["vector_dtype"])
-            payloads = self._store.payloads(seqs)
-        return [
-            Item(id, vector, labels_of(labels), json.loads(payload or "null"), version)
-            for (id, labels, vector), payload in zip(rows, payloads, strict=True)
-        ]
+            rows, payloads = self._store.rows(seqs), self._store.payloads(seqs)
+        values = (json.loads(text or "null") for text in payloads)
+        columns = zip(rows.ids, rows.vectors, map(labels_of, rows.labels), values, strict=True)
+        return [Item(*row, version) for row in columns]
 
     def items_left(self, seqs: Sequence[int]) -> list[Item]:
         """Return those of some items that are still there."""

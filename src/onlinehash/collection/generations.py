@@ -248,7 +248,7 @@ def encode_stream(
     """Yield the codes of the rows of the stream after a sequence number, some at a time."""
     store, limit = collection._store, min(_ROWS_PER_CHUNK, rows_per_chunk(collection._store))
     generation = Generation(0, encoder, collection._searcher.engine.to_device)
-    while len(rows := store.stream(after, limit, collection._settings["vector_dtype"], table)):
+    while len(rows := store.stream(after, limit, table)):
         yield CodeColumns(rows.seqs, generation.encode_stored(rows.vectors))
         after = int(rows.seqs[-1])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onlinehash._internal.validation import check_n_bits
 from onlinehash.collection.inputs import labels_of
-from onlinehash.collection.stores.sql import SqlStore
+from onlinehash.collection.stores.sql import SqlStore, StreamRows
 from onlinehash.collection.types import Batch
 from onlinehash.exceptions import InvalidInputError
 from onlinehash.hashers import HROH, OnlineHasher, load_hasher, make_hasher
@@ -41,15 +41,17 @@ class Learner:
         """Whether enough was learned since the last state to write another."""
 
     @classmethod
-    def load(cls, store: SqlStore, dtype: str) -> Learner:
+    def load(cls, store: SqlStore) -> Learner:
         """Read the last state, and learn what was stored since."""
         state, seq = store.state()
         learner = cls(store, load_hasher(state))
         learner._state_size = len(state)
         for first, n_rows in store.batches(seq):
-            rows = store.stream(first - 1, n_rows, dtype)
-            old = store.replaced_by(first + n_rows - 1, dtype) if learner.replaces else {}
-            learner.replace(Batch(list(rows.ids), rows.vectors, list(rows.labels), []), old)
+            rows = store.stream(first - 1, n_rows)
+            if learner.replaces:
+                learner.replace(Batch(rows.ids, rows.vectors, rows.labels, []), store.replaced_by(first + n_rows - 1))
+            else:
+                learner.learn(rows.vectors, rows.labels)
         return learner
 
     @property
@@ -57,17 +59,17 @@ class Learner:
         """Whether the hasher unlearns an item that is replaced."""
         return self.hasher.supervised and self.hasher._can_unlearn
 
-    def replace(self, batch: Batch, old: Mapping[Any, tuple[str | None, NDArray[Any]]]) -> None:
-        """Unlearn the old versions of items, by id, and learn from the new ones; leave out what has not changed."""
-        is_new, replaced = np.ones(len(batch.ids), bool), list[Any]()
+    def replace(self, batch: Batch, old: StreamRows) -> None:
+        """Unlearn the old versions of items, and learn from the new ones; leave out what has not changed."""
+        is_new, replaced, old_rows = np.ones(len(batch.ids), bool), list[int](), {id: i for i, id in enumerate(old.ids)}
         for row, (id, labels) in enumerate(zip(batch.ids, batch.labels, strict=True)):
-            if id in old:
-                is_new[row] = old[id][0] != labels or not np.array_equal(old[id][1], batch.vectors[row])
+            if id in old_rows:
+                i = old_rows[id]
+                is_new[row] = old.labels[i] != labels or not np.array_equal(old.vectors[i], batch.vectors[row])
                 if is_new[row]:
-                    replaced.append(old[id])
+                    replaced.append(i)
         if replaced:
-            texts, vectors = zip(*replaced, strict=True)
-            self.learn(np.array(vectors), texts, unlearn=True)
+            self.learn(old.vectors[replaced], [old.labels[i] for i in replaced], unlearn=True)
         rows = np.flatnonzero(is_new)
         if len(rows):
             self.learn(batch.vectors[rows], [batch.labels[row] for row in rows])
@@ -98,10 +100,10 @@ class Learner:
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
         self.is_due = self._n_unsaved_bytes > wanted
 
-    def learn_stream(self, dtype: str, table: str = "stream", progress: Progress = lambda done, total: None) -> None:
+    def learn_stream(self, table: str = "stream", progress: Progress = lambda done, total: None) -> None:
         """Learn from all stored items in order of arrival; not from rows of items that are gone."""
         after, n_done, limit, n_items = 0, 0, rows_per_chunk(self._store), self._store.head().n_items
-        while len(rows := self._store.stream(after, limit, dtype, table, only_items=True)):
+        while len(rows := self._store.stream(after, limit, table, only_items=True)):
             self.learn(rows.vectors, rows.labels)
             after, n_done = int(rows.seqs[-1]), n_done + len(rows)
             progress(n_done, n_items)
@@ -141,7 +143,7 @@ class Learner:
                 "collection.change_hasher(...) to change it."
             )
 
-    def make_other(self, other: OnlineHasher | str | int, dtype: str, progress: Progress) -> OnlineHasher:
+    def make_other(self, other: OnlineHasher | str | int, progress: Progress) -> OnlineHasher:
         """Return a hasher of another kind or code length, which has learned from all items."""
         if isinstance(other, int):
             resized = self.hasher._resized(other)
@@ -150,7 +152,7 @@ class Learner:
             new = type(self.hasher)(**{**self.hasher.get_params(deep=False), "n_bits": check_n_bits(other)})
         else:
             new = as_hasher(other)
-        Learner(self._store, new).learn_stream(dtype, progress=progress)
+        Learner(self._store, new).learn_stream(progress=progress)
         return new
 
 

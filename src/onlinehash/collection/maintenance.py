@@ -29,7 +29,6 @@ from onlinehash.exceptions import (
     InvalidInputError,
     OnlineHashError,
 )
-from onlinehash.hashers import load_hasher
 from onlinehash.types import Codes, Progress
 
 _MAX_PROBLEMS = 100  # listed
@@ -146,10 +145,10 @@ class _Check:
             settings = store.settings()
         with self.noting():
             store.check_gone()
-        dtype, total = settings.get("vector_dtype", "float32"), max(1, head.n_items)
+        total = max(1, head.n_items)
 
         def read_items(seqs: list[int]) -> list[Any]:
-            return list(zip(store.rows(seqs, dtype), store.payloads(seqs), strict=True))
+            return list(zip(store.rows(seqs).ids, store.payloads(seqs), strict=True))
 
         with self.noting():
             known = store.items()
@@ -159,18 +158,17 @@ class _Check:
                 self._progress(self.n_items, 2 * total)
         with self.noting():
             if head.generation:
-                self._check_codes(store.items().seqs, head.generation, sample, dtype)
+                self._check_codes(store.items().seqs, head.generation, sample)
         with self.noting():
-            self._check_hasher(settings, dtype)
+            self._check_hasher(settings)
         if "migration" in settings:
             with self.noting():
-                load_hasher(bytes.fromhex(settings["new_hasher"]))
                 after = 0
-                while len(new := store.stream(after, _ROWS_PER_READ, dtype, NEW_STREAM)):
+                while len(new := store.stream(after, _ROWS_PER_READ, NEW_STREAM)):
                     after = int(new.seqs[-1])
         self._progress(2 * total, 2 * total)
 
-    def _check_codes(self, seqs: Seqs, number: int, sample: int, dtype: str) -> None:
+    def _check_codes(self, seqs: Seqs, number: int, sample: int) -> None:
         """Read the codes of all items, and compare a sample with what the encoder makes of the stored vectors."""
         content, stored = self._store.generation()
         if stored != number:
@@ -187,22 +185,22 @@ class _Check:
         for start in range(0, len(some), _ROWS_PER_READ):
             rows = some[start : start + _ROWS_PER_READ]
             with self.noting():
-                self._compare(encoder, seqs[rows], codes[rows], dtype)
+                self._compare(encoder, seqs[rows], codes[rows])
 
-    def _compare(self, encoder: Encoder, seqs: Seqs, codes: Codes, dtype: str) -> None:
+    def _compare(self, encoder: Encoder, seqs: Seqs, codes: Codes) -> None:
         """Encode items again; bits within rounding of zero may differ."""
-        rows = self._store.rows(seqs.tolist(), dtype)
-        vectors = np.array([vector for _, _, vector in rows], np.float32)
-        self.n_encoded += len(rows)
+        rows = self._store.rows(seqs.tolist())
+        vectors = rows.vectors.astype(np.float32)
+        self.n_encoded += len(seqs)
         projected = np.abs(encoder.project(vectors))
         sure = projected > _ROUNDING * projected.max(axis=1, keepdims=True)
         differ = unpack_bits(codes ^ encoder.encode(vectors), encoder.n_bits).astype(bool) & sure
         for row in np.flatnonzero(differ.any(axis=1)):
-            self.problems.append(f"the code of item {rows[row][0]!r} is not what the encoder makes of its vector")
+            self.problems.append(f"the code of item {rows.ids[row]!r} is not what the encoder makes of its vector")
 
-    def _check_hasher(self, settings: dict[str, Any], dtype: str) -> None:
+    def _check_hasher(self, settings: dict[str, Any]) -> None:
         """Load the hasher, and let it learn what was stored after its state."""
-        hasher = Learner.load(self._store, dtype).hasher
+        hasher = Learner.load(self._store).hasher
         for what, found, stored in (
             ("instances learned", hasher.version_, self._store.head().n_learned),
             ("method", hasher.name, settings.get("method")),

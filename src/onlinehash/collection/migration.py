@@ -14,7 +14,7 @@ from onlinehash.collection import inputs
 from onlinehash.collection.decisions import calibrated, draw_labelled
 from onlinehash.collection.documents import document_of
 from onlinehash.collection.generations import encode_stream, taking_into_use
-from onlinehash.collection.learner import Learner, as_hasher, same_recipe
+from onlinehash.collection.learner import Learner
 from onlinehash.collection.stores.sql import NEW_STREAM, CodeColumns, SqlStore
 from onlinehash.embedders import Embedder, make_embedder
 from onlinehash.exceptions import (
@@ -24,7 +24,7 @@ from onlinehash.exceptions import (
     NotLearnedError,
     UnknownNameError,
 )
-from onlinehash.hashers import OnlineHasher, load_hasher
+from onlinehash.hashers import OnlineHasher
 from onlinehash.types import Progress
 
 if TYPE_CHECKING:
@@ -70,35 +70,24 @@ def under_way(store: SqlStore, settings: Mapping[str, Any]) -> Migration | None:
         return Migration(**noted, n_done=store.n_new_vectors(), n_items=store.head().n_items)
 
 
-def migrate(
-    collection: Collection,
-    embedder: Embedder | None,
-    vectors: Pairs | None,
-    hasher: OnlineHasher | str | None,
-    progress: Progress,
-) -> None:
+def migrate(collection: Collection, embedder: Embedder | None, vectors: Pairs | None, progress: Progress) -> None:
     """Move a collection to another embedding model while it is searched and changed."""
     if not collection._migrating.acquire(blocking=False):
         raise InvalidInputError("This collection is being migrated by another thread; wait for it.")
     try:
-        _Move(collection, _begin(collection, embedder, vectors, hasher), vectors, progress).run()
+        _Move(collection, _begin(collection, embedder, vectors), vectors, progress).run()
     finally:
         collection._migrating.release()
 
 
-def _begin(
-    collection: Collection, new: Embedder | None, vectors: Any, hasher: OnlineHasher | str | None
-) -> Embedder | None:
+def _begin(collection: Collection, new: Embedder | None, vectors: Any) -> Embedder | None:
     """Note where to go, or check that it is where a migration under way goes; return the new embedder."""
-    with collection._changing() as learner:
+    with collection._changing():
         noted = collection._settings.get("migration")
         if noted is None:
             _check_destination(collection, new, vectors)
-            now = learner.hasher
-            own = type(now)(**now.get_params(deep=False)) if hasher is None else as_hasher(hasher)
             name = None if new is None else new.name
-            settings = {"migration": {"embedder": name, "n_features": None}, "new_hasher": own.to_bytes().hex()}
-            with collection._commit(settings):
+            with collection._commit({"migration": {"embedder": name, "n_features": None}}):
                 collection._store.begin_migration()
             return new
         name = noted["embedder"]
@@ -106,11 +95,6 @@ def _begin(
             target = "vectors without an embedder" if name is None else repr(name)
             raise InvalidInputError(
                 f"A migration to {target} is under way, not to {new.name!r}; go on with that, or call "
-                "collection.abandon_migration() first."
-            )
-        if hasher is not None and not same_recipe(_new_hasher(collection), as_hasher(hasher)):
-            raise InvalidInputError(
-                "A migration with another hasher is under way; leave out hasher=, or call "
                 "collection.abandon_migration() first."
             )
         if new is not None or vectors is not None:
@@ -136,29 +120,24 @@ def _check_destination(collection: Collection, new: Embedder | None, vectors: An
         )
 
 
-def _new_hasher(collection: Collection) -> OnlineHasher:
-    return load_hasher(bytes.fromhex(collection._settings["new_hasher"]))
-
-
 class _Move:
     """New vectors of all items, a hasher that learns from them, their codes; then everything at once."""
 
     def __init__(self, collection: Collection, embedder: Embedder | None, vectors: Any, progress: Progress) -> None:
         self._collection, self._store, self._embedder = collection, collection._store, embedder
-        self._dtype, self._progress = collection._settings["vector_dtype"], progress
-        self._begun, self._pairs = monotonic(), iter(vectors or ())
+        self._progress, self._begun, self._pairs = progress, monotonic(), iter(vectors or ())
 
     def run(self) -> None:
         """Write all but the last vectors while others go on; then keep changes out, learn, encode and swap."""
         self._put_pairs()
         while True:
             self._fill()
-            with self._collection._changing():
+            with self._collection._changing() as learner:
                 self._noted()
                 rest = self._store.without_new_vectors(ITEMS_PER_CHUNK)
                 if len(rest) < ITEMS_PER_CHUNK:
                     self._put(rest)
-                    self._swap()
+                    self._swap(learner.hasher)
                     return
 
     def _noted(self) -> dict[str, Any]:
@@ -186,7 +165,7 @@ class _Move:
         self._noted()
         with self._store.snapshot():
             seqs = self._store.items_left(seqs)
-            ids = [id for id, _, _ in self._store.rows(seqs, self._dtype)]
+            ids = self._store.rows(seqs).ids
             payloads = self._store.payloads(seqs)
         if self._embedder is not None:
             documents = [document_of(id, payload) for id, payload in zip(ids, payloads, strict=True)]
@@ -206,7 +185,7 @@ class _Move:
     def _write(self, seqs: list[int], vectors: Any) -> None:
         with self._collection._changing():
             noted, store = self._noted(), self._store
-            new = inputs.check_vectors(vectors, len(seqs), False, {"vector_dtype": self._dtype})
+            new = inputs.check_vectors(vectors, len(seqs), False, {"vector_dtype": store.vector_dtype})
             if noted["n_features"] not in (None, new.shape[1]):
                 raise InvalidFeaturesError(
                     f"The new vectors have {new.shape[1]} numbers, those before have {noted['n_features']}."
@@ -219,7 +198,7 @@ class _Move:
 
     # ------------------------------------------------------------------ hasher and codes
 
-    def _swap(self) -> None:
+    def _swap(self, old: OnlineHasher) -> None:
         """Learn from the new vectors, and put them, hasher, codes and embedder in place, in one transaction."""
         collection, store = self._collection, self._store
         searcher, width = collection._searcher, self._noted()["n_features"]
@@ -228,8 +207,8 @@ class _Move:
                 "All items were deleted before they had a new vector; add items and call migrate again, or call "
                 "collection.abandon_migration()."
             )
-        learner = Learner(store, _new_hasher(collection))
-        learner.learn_stream(self._dtype, NEW_STREAM)
+        learner = Learner(store, type(old)(**old.get_params(deep=False)))
+        learner.learn_stream(NEW_STREAM)
         encoder, chunks = None, list[CodeColumns]()
         try:
             encoder = calibrated(collection, learner.hasher, draw_labelled(collection), NEW_STREAM)
@@ -244,7 +223,7 @@ class _Move:
             "embedder": None if self._embedder is None else self._embedder.name,
             "n_features": width,
             "n_migrations": collection._settings.get("n_migrations", 0) + 1,
-            **dict.fromkeys(("feature_names", "migration", "new_hasher")),
+            **dict.fromkeys(("feature_names", "migration")),
         }
 
         def take_over() -> None:

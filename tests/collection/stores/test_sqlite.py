@@ -27,7 +27,7 @@ def test_items_and_codes_come_in_order_of_arrival(path, data):
         assert items.ids == names == collection.codes()[0]
         assert items.seqs.tolist() == codes.seqs.tolist() == [*store.seqs(names).values()] == sorted(items.seqs)
         assert np.array_equal(codes.codes, collection.encoder.encode(X))
-        assert items.labels == [text for _, text, _ in store.rows(items.seqs.tolist(), "float32")]
+        assert items.labels == store.rows(items.seqs.tolist()).labels
         assert items.labels.count(None) == 6
 
 

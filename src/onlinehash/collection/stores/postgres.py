@@ -69,16 +69,11 @@ class PostgresDatabase(Database):
         ``"postgresql://user:password@host:port/database"``.
     readonly : bool
         Read what another process writes; otherwise the schema is created if there is none.
-
-    Attributes
-    ----------
-    epoch : int
-        How many times the lock was lost with its connection and taken again. If it changes, another process may have
-        written in between, and a change whose COMMIT failed may have been stored: read everything again.
     """
 
     # The lock keeps the writer from replacing the stream meanwhile, which a snapshot of PostgreSQL does not hide.
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
+    begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
     def __init__(self, name: str, url: str, *, readonly: bool = False) -> None:
         super().__init__()
@@ -169,19 +164,15 @@ class PostgresDatabase(Database):
         if self._closed:
             raise StorageError(f"{self.place} is closed.")
 
-    def take_lock(self) -> None:
-        """Connect and lock again if the connection was lost; what it was committing is over then."""
+    def take_lock(self) -> bool:
+        """Connect and lock again if the connection was lost; another process may have written in between."""
         self._check_open()
-        if not self._is_usable(self._writer):
-            self._writer.close()
-            with self._errors():
-                self._writer = self._connect_to_write()
-            self.epoch += 1
-
-    def _begin(self) -> None:
-        if not self._is_usable(self._writer):  # another process may have written
-            raise StorageError(f"{self.place} lost its connection. Nothing of this call was stored; try again.")
-        self._writer.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        if self._is_usable(self._writer):
+            return False
+        self._writer.close()
+        with self._errors():
+            self._writer = self._connect_to_write()
+        return True
 
     def close(self) -> None:
         """Release the server; connections that other threads use are closed when these are done."""
@@ -195,10 +186,6 @@ class PostgresDatabase(Database):
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             with suppress(psycopg.Error):
                 connection.execute("ROLLBACK")
-
-    def _commit(self) -> None:
-        if self._writer.execute("COMMIT").statusmessage != "COMMIT":
-            raise StorageError(f"{self.place} rolled this back, because one of its statements failed.")
 
     def _is_usable(self, connection: Connection) -> bool:
         """Return whether a connection is open, in no transaction, and has nothing to read, which would be its end."""

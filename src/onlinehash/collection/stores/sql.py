@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
@@ -51,9 +52,9 @@ class StreamRows:
     """Rows of the stream, in order: what a hasher learns from and an encoder encodes."""
 
     seqs: Seqs
-    ids: Sequence[Any]
+    ids: list[Any]
     vectors: NDArray[Any]
-    labels: Sequence[str | None]
+    labels: list[str | None]
 
     def __len__(self) -> int:
         return len(self.seqs)
@@ -130,11 +131,6 @@ def from_blobs(blobs: Sequence[bytes], dtype: str) -> NDArray[Any]:
     return content.reshape(len(blobs), -1 if blobs else 0)
 
 
-def columns(rows: Sequence[tuple[Any, ...]], n_columns: int) -> list[list[Any]]:
-    """Return rows column by column, also if there are none."""
-    return [[row[i] for row in rows] for i in range(n_columns)]
-
-
 # ``items`` says which items there are. The stream has their vectors, and those of items replaced or deleted since the
 # last state of the hasher, which learns from them again after a crash. ``gone`` has the sequence numbers of such items,
 # and when they went, for the processes that follow. Codes come in chunks: sequence numbers, then codes, both as bytes.
@@ -184,9 +180,8 @@ class Database(Protocol):
     readonly: bool
     file: Path | None = None
     """The file that holds everything, if there is one."""
-    epoch: int = 0
-    """Number of times that the right to write was lost and taken again."""
     begin_reading: str = "BEGIN"
+    begin_writing: str
     _writer: Any  # the connection that changes share
     _idle: list[Any]
     _active: threading.local
@@ -207,12 +202,6 @@ class Database(Protocol):
 
     def _check_open(self) -> None:
         """Raise unless this is open, in the process that opened it."""
-
-    def _begin(self) -> None:
-        """Begin a transaction that writes; raise if this may not write, or if another has written meanwhile."""
-
-    def _commit(self) -> None:
-        """End a transaction that writes."""
 
     def _rollback(self, connection: Any) -> None:
         """Undo what was not committed, if anything."""
@@ -265,18 +254,19 @@ class Database(Protocol):
             raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
         with self._errors():
             self._check_open()
+            self._rollback(self._writer)  # if an interrupt came between a transaction and its end
             try:
-                self._begin()
+                self._writer.execute(self.begin_writing)
                 self._active.connection = self._writer  # queries of this thread see the transaction
                 yield
-                self._commit()
+                self._writer.execute("COMMIT")
             finally:
                 self._active.connection = None
                 self._rollback(self._writer)
 
-    def take_lock(self) -> None:
-        """Take the right to write again if it was lost; what was being committed then is over."""
-        return
+    def take_lock(self) -> bool:
+        """Take the right to write again if it was lost, and return whether it was; what was committed then is over."""
+        return False
 
     def close(self) -> None:
         """Release everything; connections that other threads use are closed when these are done."""
@@ -353,9 +343,9 @@ class SqlStore:
         self.database = database
         self.readonly, self.file = database.readonly, database.file
         self._head: dict[str, int] = {}  # in a transaction: the counters that it will write
+        self._has_rival = False  # whether another process was seen to write, though this one has the lock
         self.last = Head()
         """The counters that the last transaction has written."""
-        self._epoch = -1  # of the database, at that transaction
         self.request: AppliedRequest | None = None
         """What the next transaction is to remember."""
 
@@ -366,17 +356,23 @@ class SqlStore:
     # ------------------------------------------------------------------ transactions and settings
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Apply all changes of the block, durably, or none."""
+    def transaction(self, known: Head | None = None) -> Iterator[None]:
+        """Apply all changes of the block, durably, or none; raise if the counters are not those that are known."""
         with self.database.transaction():
-            known = self._epoch == self.database.epoch  # nobody else has written since
-            self._head, self._epoch = (self.last if known else self.head())._asdict(), -1
+            head = self.head()
+            self._has_rival = self._has_rival or known not in (None, head)
+            if self._has_rival:
+                raise StorageError(
+                    f"{self.database.place} was changed by another writer, which its lock should have kept out; close "
+                    "it, and open it again."
+                )
+            self._head = head._asdict()
             yield
             if self.request is not None:
                 self._remember(self.request)
             self._head["n_changes"] += 1
             self._write_setting("head", list(self._head.values()))
-        self.last, self._epoch, self.request = Head(**self._head), self.database.epoch, None
+        self.last, self.request = Head(**self._head), None
 
     def snapshot(self) -> AbstractContextManager[None]:
         """See one moment of the store in all reads of the block."""
@@ -388,6 +384,11 @@ class SqlStore:
         if not found:
             raise self.database.damage("its counters are missing")
         return Head(*json.loads(found[0][1]))
+
+    @cached_property
+    def vector_dtype(self) -> str:
+        """Precision of the stored vectors, which never changes."""
+        return str(self.settings().get("vector_dtype", "float32"))
 
     def settings(self) -> dict[str, Any]:
         """Return all settings: JSON values by name."""
@@ -527,21 +528,19 @@ class SqlStore:
             found += self.database.query(f"{select} IN ({', '.join('?' * len(some))})", *some)
         return found
 
-    def vectors(self, seqs: Sequence[int], dtype: str) -> NDArray[Any]:
-        """Return the vectors of items, in that order; raise if one is missing."""
-        found = {row[0]: row[4] for row in self._checked_stream(self._among(f"{_STREAM} WHERE seq", seqs))}
+    def rows(self, seqs: Sequence[int], table: str = "stream") -> StreamRows:
+        """Return the rows of items, in that order; raise if one is missing."""
+        found = {row[0]: row for row in self._among(f"{_STREAM.replace('stream', table)} WHERE seq", seqs)}
         self._demand(seqs, found)
-        return from_blobs([found[seq] for seq in seqs], dtype)
+        return self._stream_rows([found[seq] for seq in seqs])
 
-    def rows(
-        self, seqs: Sequence[int], dtype: str, table: str = "stream"
-    ) -> list[tuple[Any, str | None, NDArray[Any]]]:
-        """Return ids, labels and vectors of items, in that order; raise if one is missing."""
-        select = _STREAM.replace("stream", table)
-        found = {row[0]: row for row in self._checked_stream(self._among(f"{select} WHERE seq", seqs))}
-        self._demand(seqs, found)
-        vectors = from_blobs([found[seq][4] for seq in seqs], dtype)
-        return [(found[seq][1], found[seq][3], vector) for seq, vector in zip(seqs, vectors, strict=True)]
+    def _stream_rows(self, rows: list[tuple[Any, ...]]) -> StreamRows:
+        """Return rows of the stream as columns; raise if one is not what was written."""
+        for seq, id, batch, labels, blob, found in rows:  # checksum(), without a call for every row
+            if not isinstance(blob, bytes) or crc32(blob, crc32(ascii((seq, id, batch, labels)).encode())) != found:
+                raise self.database.damage(f"the vector of item {id!r} does not match its checksum")
+        seqs, ids, _, labels, blobs = ([row[i] for row in rows] for i in range(5))
+        return StreamRows(np.array(seqs, np.int64), ids, from_blobs(blobs, self.vector_dtype), labels)
 
     def payloads(self, seqs: Sequence[int]) -> list[str | None]:
         """Return the payloads of items as JSON, in that order; raise if one is missing."""
@@ -578,29 +577,19 @@ class SqlStore:
 
     # ------------------------------------------------------------------ the stream and the state of the hasher
 
-    def stream(
-        self, after: int, limit: int, dtype: str, table: str = "stream", *, only_items: bool = False
-    ) -> StreamRows:
+    def stream(self, after: int, limit: int, table: str = "stream", *, only_items: bool = False) -> StreamRows:
         """Return the next rows of the stream; those of items that are gone too, unless only items are wanted."""
         some = f"AND {_is_item(table)}" if only_items else ""
         select = f"{_STREAM.replace('stream', table)} WHERE seq > ? {some} ORDER BY seq LIMIT ?"
-        found = self._checked_stream(self.database.query(select, after, limit))
-        seqs, ids, _, labels, blobs = columns(found, 5)
-        numbers = np.array(seqs, np.int64)
-        if (np.diff(numbers) <= 0).any():
+        rows = self._stream_rows(self.database.query(select, after, limit))
+        if (np.diff(rows.seqs) <= 0).any():
             raise self.database.damage("the stream is not in order")
-        return StreamRows(numbers, ids, from_blobs(blobs, dtype), labels)
-
-    def _checked_stream(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        for seq, id, batch, labels, blob, found in rows:  # checksum(), without a call for every row
-            if not isinstance(blob, bytes) or crc32(blob, crc32(ascii((seq, id, batch, labels)).encode())) != found:
-                raise self.database.damage(f"the vector of item {id!r} does not match its checksum")
         return rows
 
-    def replaced_by(self, last: int, dtype: str) -> dict[Any, tuple[str | None, NDArray[Any]]]:
-        """Return labels and vectors, by id, of the items that the batch with this last sequence number replaced."""
+    def replaced_by(self, last: int) -> StreamRows:
+        """Return the rows of the items that the batch with this last sequence number replaced."""
         gone = self._checked(self.database.query(f"{_GONE} WHERE at = ?", last), _GONE_ROW)
-        return {id: (labels, vector) for id, labels, vector in self.rows([row[0] for row in gone], dtype)}
+        return self.rows([row[0] for row in gone])
 
     def batches(self, after: int) -> list[tuple[int, int]]:
         """Return the first sequence number and the number of rows of every batch that the state does not know."""
@@ -690,9 +679,9 @@ class SqlStore:
             return None
         gone = self._checked(self.database.query(f"{_GONE} WHERE at > ?", seq), _GONE_ROW)
         left = {number for number, _, _ in gone}
-        found = self._checked_stream(self.database.query(f"{_STREAM} WHERE seq > ? ORDER BY seq", seq))
-        seqs, ids, _, labels, _ = columns([row for row in found if row[0] not in left], 5)
-        items = ItemColumns(np.array(seqs, np.int64), ids, labels)
+        found = self.database.query(f"{_STREAM} WHERE seq > ? ORDER BY seq", seq)
+        new = self._stream_rows([row for row in found if row[0] not in left])
+        items = ItemColumns(new.seqs, new.ids, new.labels)
         return Changes(items, self.codes(head.generation, seq), np.array(sorted(left), np.int64))
 
     # ------------------------------------------------------------------ the vectors of another embedding model
@@ -703,11 +692,11 @@ class SqlStore:
 
     def put_new_vectors(self, seqs: Sequence[int], vectors: NDArray[Any]) -> None:
         """Write the new vectors of items."""
-        found = {row[0]: row for row in self._checked_stream(self._among(f"{_STREAM} WHERE seq", seqs))}
-        rows = []
+        found = self._among(f"{_STREAM} WHERE seq", seqs)
+        self._stream_rows(found)  # checks them
+        known, rows = {row[0]: row[:4] for row in found}, []
         for seq, blob in zip(seqs, to_blobs(vectors), strict=True):
-            _, id, batch, labels, *_ = found[seq]
-            rows.append((seq, id, batch, labels, blob, checksum(seq, id, batch, labels, content=blob)))
+            rows.append((*known[seq], blob, checksum(*known[seq], content=blob)))
         self.database.execute_many(f"DELETE FROM {NEW_STREAM} WHERE seq = ?", [(seq,) for seq in seqs])
         self.database.execute_many(f"INSERT INTO {NEW_STREAM} VALUES (?, ?, ?, ?, ?, ?)", rows)
 

@@ -112,6 +112,7 @@ class SqliteDatabase(Database):
     """
 
     file: Path
+    begin_writing = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         super().__init__()
@@ -150,7 +151,6 @@ class SqliteDatabase(Database):
             self._check_schema()
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
-        self._data_version = execute("PRAGMA data_version").fetchone()[0]
         if is_new:
             with self.transaction():
                 self.create_tables(_made().values())
@@ -244,21 +244,9 @@ class SqliteDatabase(Database):
     def _is_usable(self, connection: sqlite3.Connection) -> bool:
         return True
 
-    def _commit(self) -> None:
-        self._writer.execute("COMMIT")
-
     def _rollback(self, connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.rollback()
-
-    def _begin(self) -> None:
-        self._rollback(self._writer)  # if an interrupt came between a transaction and its end
-        self._writer.execute("BEGIN IMMEDIATE")
-        if self._writer.execute("PRAGMA data_version").fetchone()[0] != self._data_version:
-            raise StorageError(
-                f"{self.place} was changed by another writer, which its lock file should have kept out; close it, and "
-                "open it again."
-            )
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
