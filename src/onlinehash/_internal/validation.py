@@ -425,7 +425,7 @@ def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
         return int(label)
     if isinstance(label, (float, np.floating)):
         n_exact_bits = np.finfo(np.asarray(label).dtype).nmant + 1  # beyond them, several integers have the same value
-        if not (float(label).is_integer() and abs(float(label)) < 2.0 ** min(n_exact_bits, 63)):
+        if not (np.trunc(label) == label and abs(float(label)) < 2.0 ** min(n_exact_bits, 63)):
             raise InvalidLabelsError(
                 f"Unknown label type: {name} holds {label}, which is not exactly an integer; "
                 "labels are integers or strings."
