@@ -200,7 +200,7 @@ def json_object(content: bytes) -> dict[str, Any]:
     return value
 
 
-def json_or_text(text: str) -> Any:
+def json_or_text(text: str | bytes) -> Any:
     """Return what a text means as JSON, or else the text."""
     try:
         return json.loads(text)
