@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from onlinehash._internal.kernels import kernel
+from onlinehash.exceptions import InvalidInputError
 
 
 def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
@@ -25,8 +26,13 @@ def walsh_hadamard(values: NDArray[Any]) -> NDArray[Any]:
     >>> walsh_hadamard(np.array([1.0, 0.0, 0.0, 2.0]))
     array([ 3., -1., -1.,  3.])
     """
+    if values.ndim not in (1, 2) or values.dtype.kind != "f":
+        raise InvalidInputError(
+            f"The transform takes floats of one or two dimensions, not {values.dtype} of shape {values.shape}."
+        )
     n = len(values)
-    assert n.bit_count() == 1, n
+    if n == 0 or n & (n - 1):
+        raise InvalidInputError(f"The transform takes a power of two of rows, not {n}; pad with zeros.")
     transform_columns(values.reshape(n, -1))
     return values
 
