@@ -208,5 +208,8 @@ class SketchHasher(PrincipalHasher):
 
     def _hash_functions(self) -> tuple[Matrix, Matrix]:
         directions = with_missing_directions(self._sketch.directions(self.n_bits), self.n_bits, self.seed_)
-        weights = directions @ random_rotation(directions, self.seed_, self._n_batches)
+        weights = directions @ self._rotation(directions)
         return weights, -(self._moments.mean @ weights)
+
+    def _rotation(self, directions: Matrix) -> Matrix:
+        return random_rotation(directions, self.seed_, self._n_batches)

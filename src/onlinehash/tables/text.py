@@ -56,12 +56,11 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
             except FileFormatError as error:
                 raise FileFormatError(f"{path}, line {line}: {error}") from error
             width = len(vectors[0])
-        values: dict[Any, Any] = {
-            name: [row.values.get(name) for row in some] for name in here.names if name not in here.vectors
-        }
-        ids, labels, documents = (values.get(name) for name in (here.id, here.labels, here.documents))
-        lines, done, payloads = [row.line for row in some], some[-1].done, here.payloads(values)
-        yield Chunk(ids, np.array(vectors), labels, payloads, lines, done, total, "line", is_csv, documents)
+        names = (here.id, here.labels, here.documents, *here.payload_names)
+        values: dict[Any, Any] = {name: [row.values.get(name) for row in some] for name in names if name is not None}
+        ids, labels, documents = values.get(here.id), values.get(here.labels), values.get(here.documents)
+        lines, payloads = [row.line for row in some], here.payloads(values)
+        yield Chunk(ids, np.array(vectors), labels, payloads, lines, some[-1].done, total, "line", is_csv, documents)
         n_read += len(some)
 
 
