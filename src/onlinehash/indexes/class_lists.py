@@ -12,7 +12,7 @@ from onlinehash.encoders.calibration import CLASSES_PER_LIST, ClassLists
 from onlinehash.exceptions import InvalidInputError, counted
 from onlinehash.indexes.index import Ties, check_different_ids, is_id, unknown_id
 from onlinehash.indexes.kernels import mixed
-from onlinehash.types import Ids, SearchResult
+from onlinehash.types import SearchResult
 
 
 class ClassListIndex:
@@ -106,12 +106,9 @@ class ClassListIndex:
                 rows = np.concatenate([rows, np.setdiff1d(np.arange(len(self._ids)), rows)])
                 sums = np.pad(sums, (0, len(rows) - len(sums)))
             found = self._ids[rows]
-            order = np.lexsort((self._tie_keys(found), -sums))[:k]
+            order = np.lexsort((mixed(found) if self.ties == "hash" else found, -sums))[:k]
             ids[q], distances[q] = found[order], 1.0 - sums[order] / 255.0**2
         return SearchResult(ids, distances)
-
-    def _tie_keys(self, ids: Ids) -> Ids:
-        return mixed(ids) if self.ties == "hash" else ids
 
     def _make_lists(self) -> None:
         """Make the lists of all classes."""
