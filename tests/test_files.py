@@ -102,9 +102,13 @@ def test_the_wrong_kind_is_named_with_the_right_way_to_open_it(tmp_path):
     for load, name, message in [
         (Encoder.load, "model.oh", "model.oh holds a hasher, not an encoder; load it with onlinehash.load_hasher"),
         (load_hasher, "encoder.oh", "encoder.oh holds an encoder, not a hasher; load it with onlinehash.Encoder.load"),
-        (load_hasher, "items.oh", "items.oh is a collection; open it with onlinehash.Collection.open"),
-        (Encoder.load, "items.oh", "items.oh is a collection; open it with onlinehash.Collection.open"),
-        (FlatIndex.load, "items.oh", "items.oh is a collection; open it with"),
+        (load_hasher, "items.oh", "items.oh holds a collection, not a hasher; open it with onlinehash.Collection.open"),
+        (
+            Encoder.load,
+            "items.oh",
+            "items.oh holds a collection, not an encoder; open it with onlinehash.Collection.open",
+        ),
+        (FlatIndex.load, "items.oh", "items.oh holds a collection, not an index; open it with"),
         (Collection.open, "model.oh", "model.oh holds a hasher, not a collection; load it with onlinehash.load_hasher"),
         (Collection.open, "encoder.oh", "encoder.oh holds an encoder, not a collection; load it with"),
     ]:

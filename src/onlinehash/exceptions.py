@@ -220,12 +220,12 @@ def needs_extra(module: str, extra: str) -> Iterator[None]:
         raise MissingExtraError.of(module, extra) from error
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number and its noun.
 
     Examples
     --------
-    >>> counted(1, "item"), counted(2, "item"), counted(0, "query", "queries")
-    ('1 item', '2 items', '0 queries')
+    >>> counted(1, "item"), counted(2, "item")
+    ('1 item', '2 items')
     """
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+    return f"{number} {noun if number == 1 else f'{noun}s'}"

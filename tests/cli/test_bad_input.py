@@ -78,7 +78,9 @@ def test_an_unknown_extension_is_refused(folder, run, model):
     refused(run, "encode model.oh X.npy --out c.pkl", ".pkl")
 
 
-@pytest.mark.parametrize("bad", ["objects.npy", "pickle.npy", "garbage.npy", "short.npy", "objects.npz", "garbage.npz"])
+@pytest.mark.parametrize(
+    "bad", ["objects.npy", "pickle.npy", "garbage.npy", "short.npy", "objects.npz", "garbage.npz", "array.npz"]
+)
 def test_pickles_and_damaged_arrays_are_never_read(folder, run, bad):
     objects = np.array([{"a": 1}, 2], object)
     np.save("objects.npy", objects)
@@ -86,6 +88,7 @@ def test_pickles_and_damaged_arrays_are_never_read(folder, run, bad):
     Path("pickle.npy").write_bytes(pickle.dumps(objects))
     Path("garbage.npy").write_bytes(b"not an array")
     Path("garbage.npz").write_bytes(b"PK not an archive")
+    Path("array.npz").write_bytes(Path("X.npy").read_bytes())
     Path("short.npy").write_bytes(Path("X.npy").read_bytes()[:1000])
     labels = "y.npy" if bad.endswith(".npy") else ""
     refused(run, f"learn {bad} {labels} --out new.oh", bad, "damaged", "a pickle")

@@ -18,7 +18,7 @@ def with_reservoir(rows, **params):
     hasher._prepare(X.shape[1], np.dtype(np.float64), 0)
     hasher._head = None
     hasher._open(X[rows], Y[rows])
-    hasher._n_unoffered = 0
+    hasher._head_size = lambda: 0  # they are no rows of the stream
     hasher.n_features_in_, hasher.n_samples_seen_ = X.shape[1], 0
     return hasher
 
@@ -54,7 +54,8 @@ def test_the_full_loop_follows_the_authors_run():
     hasher._uniforms = lambda first, n: keys[first : first + n]
     initial = np.arange(399, 393, -1)
     hasher._open(X[initial], Y[initial])
-    hasher._n_unoffered = 0
+    hasher._head_size = lambda: 0  # they are no rows of the stream
+    hasher._uniforms = lambda first, n: keys[len(initial) :][first : first + n]
     done = 0
     for k, step in enumerate(golden["steps"].ravel().astype(int)):
         hasher._learn(X[done:step], Y[done:step], None)
@@ -94,7 +95,7 @@ def test_a_block_with_a_changing_reservoir_equals_the_formulas_instance_by_insta
     )
     items, labels, W = X[300:310].copy(), Y[300:310].copy(), hasher._weights.copy()
     places = hasher._offer(40)
-    hasher._reservoir.keys[:10], hasher._reservoir.size, hasher._n_keys = hasher._uniforms(0, 10), 10, 10
+    hasher._reservoir.keys[:10], hasher._reservoir.size = hasher._uniforms(0, 10), 10
     for x, y, place in zip(X[:40], Y[:40], places, strict=True):
         W = W - 0.1 * reference.gradient(x, W, items, labels == y, exact=gradient == "exact")
         if place >= 0:

@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 Source = str | os.PathLike[str] | bytes
 """Where to read from: a path, or the bytes of a file."""
 
-_COLLECTION = 0x6F686173  # the application id of an SQLite file that is a collection
+_COLLECTION = b"ohas"  # the application id, at byte 68, of an SQLite file that is a collection
 _ENTRY = "onlinehash.2"  # under which the header is
 _NO_CHECKSUM = "0" * 64  # placeholder of the checksum while it is computed
 _LOADED_WITH = {
@@ -81,9 +81,6 @@ def kind_of(path: str | os.PathLike[str]) -> str | None:
 
     Only the head of the file is read; damage further on is not detected.
     """
-    with Path(path).open("rb") as file:
-        if _is_collection(file.read(72)):
-            return "collection"
     try:
         kind = _read_tables(path)[0]["kind"]
     except FileFormatError:
@@ -100,6 +97,8 @@ def wrong_kind(path: Source, kind: str, *wanted: str) -> str:
 def read_arrays(source: Source, kind: str, layout: int, *, mmap: bool = False) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a file of the given kind; with ``mmap`` the arrays stay on disk."""
     header, tensors, content, start = _read_tables(source)
+    if header["kind"] == "collection":
+        raise FileFormatError(wrong_kind(source, "collection", kind))
     stored = str(header["checksum"])
     digest = hashlib.sha256(content[:start].tobytes().replace(stored.encode(), _NO_CHECKSUM.encode(), 1))
     digest.update(content[start:].data)
@@ -148,31 +147,29 @@ def name_of(source: Source) -> str:
 
 
 def _read_tables(source: Source) -> tuple[dict[str, Any], dict[str, Any], NDArray[np.uint8], int]:
-    """Return our header, the table of tensors, the file and where their bytes start in it, checked against its size."""
+    """Return our header, the table of tensors, the file and where their bytes start in it, checked against its size.
+
+    Of a collection, only its kind.
+    """
     if not isinstance(source, bytes) and not Path(source).is_file():
         raise DataNotFoundError(f"There is no file {source}.")
     try:
         content: NDArray[np.uint8] = (
             np.frombuffer(source, np.uint8) if isinstance(source, bytes) else np.memmap(source, np.uint8, mode="r")
         )
-        if not _is_collection(content[:72].tobytes()):
-            start = 8 + int.from_bytes(content[:8].tobytes(), "little")
-            if start > len(content):
-                raise ValueError("too short")
-            tensors = json.loads(content[8:start].tobytes())
-            header = json.loads(tensors.pop("__metadata__")[_ENTRY])
-            ends = [entry["data_offsets"][1] for entry in tensors.values()]
-            if start + max(ends, default=0) != len(content) or not {"checksum", "kind", "layout"} <= header.keys():
-                raise ValueError("too short")
-            return header, tensors, content, start
+        if content[:16].tobytes() == b"SQLite format 3\0" and content[68:72].tobytes() == _COLLECTION:
+            return {"kind": "collection"}, {}, content, 0
+        start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+        if start > len(content):
+            raise ValueError("too short")
+        tensors = json.loads(content[8:start].tobytes())
+        header = json.loads(tensors.pop("__metadata__")[_ENTRY])
+        ends = [entry["data_offsets"][1] for entry in tensors.values()]
+        if start + max(ends, default=0) != len(content) or not {"checksum", "kind", "layout"} <= header.keys():
+            raise ValueError("too short")
+        return header, tensors, content, start
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise FileFormatError(f"{name_of(source)} is damaged, or not a file that onlinehash wrote.") from error
-    raise FileFormatError(f"{name_of(source)} is a collection; {_LOADED_WITH['collection']}.")
-
-
-def _is_collection(head: bytes) -> bool:
-    """Return whether a file starts as an SQLite file with our application id at byte 68."""
-    return head.startswith(b"SQLite format 3\0") and head[68:72] == _COLLECTION.to_bytes(4, "big")
 
 
 def _article(kind: str) -> str:

@@ -42,14 +42,10 @@ _EXACT_IN_NUMPY = {"Boolean", "Float32", "Float64", *(f"{sign}Int{n}" for sign i
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is missing: None, NaN, or NA and NaT of pandas."""
-    if value is None:
-        return True
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return bool(np.isnat(value))
+    if isinstance(value, (float, np.generic)):
+        return bool(value != value)  # noqa: PLR0124 (NaN, and NaT of NumPy)
     pandas = sys.modules.get("pandas")
-    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
+    return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT))
 
 
 def _unwrap(values: Any, name: str, error: _Error) -> Any:
@@ -428,7 +424,8 @@ def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
     if isinstance(label, (int, np.integer)):
         return int(label)
     if isinstance(label, (float, np.floating)):
-        if not _is_exact(np.asarray(label)):
+        n_exact_bits = np.finfo(np.asarray(label).dtype).nmant + 1  # beyond them, several integers have the same value
+        if not (np.trunc(label) == label and abs(float(label)) < 2.0 ** min(n_exact_bits, 63)):
             raise InvalidLabelsError(
                 f"Unknown label type: {name} holds {label}, which is not exactly an integer; "
                 "labels are integers or strings."
@@ -437,11 +434,6 @@ def plain_label(label: Any, name: str = "y") -> int | str | bool | None:
     raise InvalidLabelsError(
         f"Unknown label type: {name} holds {type(label).__name__}, such as {label!r}; labels are integers or strings."
     )
-
-
-def _is_exact(values: NDArray[Any]) -> Any:
-    """Return which floating-point numbers are whole, and so small that no other integer has the same value."""
-    return (np.abs(values) < 2.0 ** min(np.finfo(values.dtype).nmant + 1, 63)) & (np.trunc(values) == values)
 
 
 def _labels_of_list(labels: list[Any]) -> tuple[Labels, _Mask]:
@@ -556,9 +548,8 @@ def check_ids(ids: Any) -> NDArray[Any] | list[Any]:
 
 def _plain_id(value: Any) -> Any:
     """Return an id as Python's int or str, other values unchanged."""
-    if isinstance(value, Enum):
-        return _plain_id(value.value)
-    return plain_label(value) if isinstance(value, (int, str, np.integer, np.bool_)) else value
+    plain = value.value if isinstance(value, Enum) else value
+    return plain_label(plain) if isinstance(plain, (int, str, np.integer, np.bool_)) else plain
 
 
 def _within_int64(values: NDArray[Any], name: str, error: _Error) -> NDArray[np.int64]:

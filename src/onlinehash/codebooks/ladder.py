@@ -91,7 +91,8 @@ class LadderCodebook:
     def _sieved(self, index: int) -> int:
         if self._sieve is None:
             first = _numbered([self._word(i) for i in range(2 * self._length)])
-            leaders = _numbered(self._chain.all_leaders()[:, self._kept])
+            n_cosets = (1 << self._length) // (2 * self._length)
+            leaders = _numbered([self._chain.leader(i)[self._kept] for i in range(n_cosets)])
             # Half the bits, rounded so that ten classes fare best: most words survive where few bits were dropped.
             distance = (self.n_bits + (4 * self.n_bits >= 3 * self._length)) // 2
             self._sieve = _Sieve(np.ravel(leaders[:, None] ^ first).astype(np.uint16), max(1, distance))
@@ -125,16 +126,6 @@ class _Chain:
             self._add_coset()
         chosen = (function for digit, function in enumerate(self._sums) if number >> digit & 1)
         return _signs(reduce(xor, chosen, 0), self.length)
-
-    def all_leaders(self) -> Signs:
-        """Return the leaders of all cosets, one per row: for short words, in a fraction of the time of one by one."""
-        n_digits = self.length - self.length.bit_length()
-        leaders = np.ones((1, self.length), np.int8)
-        for digit in range(n_digits):
-            leaders = np.vstack([leaders, leaders * self.linear_leader(1 << digit)])
-        if self.length == 16:
-            leaders = leaders.reshape(-1, 64, 16)[:, _nordstrom_robinson()].reshape(-1, 16)
-        return leaders
 
     def _add_coset(self) -> None:
         """Add the functions of the next cyclotomic coset, if the next exponent is the largest of its own."""
@@ -254,6 +245,6 @@ def _signs(word: int, n: int) -> Signs:
     return 1 - 2 * np.unpackbits(packed, count=n, bitorder="little").astype(np.int8)
 
 
-def _numbered(words: Sequence[Signs] | Signs) -> NDArray[np.int64]:
+def _numbered(words: Sequence[Signs]) -> NDArray[np.int64]:
     bits = np.asarray(words) < 0
     return bits @ (1 << np.arange(bits.shape[1]))

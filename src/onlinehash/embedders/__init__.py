@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-from onlinehash._internal.plugins import plugins
+from onlinehash._internal.plugins import plugin, plugins
 from onlinehash.embedders.embedder import Embedder, is_document, name_of
 from onlinehash.exceptions import InvalidInputError, MissingExtraError, UnknownNameError
 
@@ -36,9 +36,8 @@ It may have the attributes ``takes``, "text" or "image", and ``example``, a mode
 
 def _maker(name: str) -> Any:
     """Return what makes the embedders of a kind; None if there is none of that name."""
-    kind = name.partition(":")[0]
-    found = plugins("onlinehash.embedders", EMBEDDERS)
-    return found[kind].load() if kind in found else None
+    found = plugin("onlinehash.embedders", name.partition(":")[0], EMBEDDERS)
+    return None if found is None else found.load()
 
 
 def make_embedder(name: str) -> Embedder:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from onlinehash._internal.files import Arrays, Source
+from onlinehash._internal.plugins import plugins
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import FileFormatError, InvalidInputError, UnknownNameError
 from onlinehash.hashers._base import OnlineHasher
@@ -88,8 +88,7 @@ def make_hasher(name: str, **params: Any) -> OnlineHasher:
         raise UnknownNameError(f"{name!r} is not the name of a hasher. Known: {', '.join(sorted(HASHERS))}.")
     hasher = _find_hasher(name.lower())
     if hasher is None:
-        plug_ins = [point.name for point in entry_points(group="onlinehash.hashers")]
-        raise UnknownNameError.among("hasher", name, sorted({*HASHERS, *plug_ins}))
+        raise UnknownNameError.among("hasher", name, {*HASHERS, *plugins("onlinehash.hashers")})
     known = hasher._get_param_names()
     if unknown := params.keys() - known:
         raise UnknownNameError.among(f"parameter of {hasher.name}", min(unknown), known)
@@ -143,9 +142,8 @@ def _unpack(source: Source, header: dict[str, Any], arrays: Arrays) -> OnlineHas
 
 def _find_hasher(name: str) -> type[OnlineHasher] | None:
     """Return the class of a name: one that is registered, or else one that an installed package offers."""
-    if name not in HASHERS:
-        for point in entry_points(group="onlinehash.hashers", name=name):
-            register_hasher(point.load())
+    if name not in HASHERS and (offered := plugins("onlinehash.hashers").get(name)):
+        register_hasher(offered.load())
     return HASHERS.get(name)
 
 

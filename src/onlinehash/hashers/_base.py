@@ -469,8 +469,7 @@ class OnlineHasher(Estimator, ABC):
     @property
     def version_(self) -> int:
         """Version of a snapshot taken now: the number of instances learned plus the number unlearned."""
-        n_unlearned = getattr(self, "n_unlearned_", 0) if self.unlearns else 0
-        return int(getattr(self, "n_samples_seen_", 0) + n_unlearned)
+        return int(getattr(self, "n_samples_seen_", 0) + getattr(self, "n_unlearned_", 0))
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the codes of X in the format given by ``output``.

@@ -74,9 +74,6 @@ class BSODH(WithNumberedClasses, LinearHasher, BatchHasher):
             check_positive("dissimilar_weight", self.dissimilar_weight)
         self._start_weights(n_features)
         self._numbers = {}
-        self._start_memory()
-
-    def _start_memory(self) -> None:
         # Groups of earlier items of equal class and code, in order of their first items.
         self._members = np.zeros(0, np.int64)
         self._classes_of = np.zeros(0, np.int64)

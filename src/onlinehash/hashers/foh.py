@@ -80,8 +80,8 @@ class FOH(BSODH):
     regularisation: float = 0.6
     label_regularisation: float = 0.6
 
-    def _start_memory(self) -> None:
-        super()._start_memory()
+    def _start(self, n_features: int) -> None:
+        super()._start(n_features)
         self._sum = self._weights.astype(np.float64)
         self._label_codes = np.zeros((0, self.n_bits))  # "P"
 

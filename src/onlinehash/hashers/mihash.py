@@ -90,7 +90,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
 
     _saved = (
         "_weights", "_in_use", "_numbers", "_reservoir.keys", "_reservoir.size", "_items", "_item_labels",
-        "_item_codes", "_halves", "_n_learned", "_n_unoffered", "_n_keys", "n_updates_",
+        "_item_codes", "_halves", "_n_learned", "n_updates_",
     )  # fmt: skip
 
     reservoir_size: int = 1000
@@ -118,8 +118,7 @@ class MIHash(WithNumberedClasses, LinearHasher):
         self._item_labels = np.full((size, 1), NO_LABEL)  # numbers of their labels, padded with NO_LABEL
         self._item_codes = np.zeros((size, -(-self.n_bits // 8)), np.uint8)  # by the hash functions in use
         self._halves = np.zeros((size, self.n_bits), dtype)  # their projections times slope / 2, for tanh
-        self._n_learned = self._n_keys = self._n_unoffered = 0
-        self.n_updates_ = 0
+        self._n_learned = self.n_updates_ = 0
 
     def _head_size(self) -> int:
         return -(-self.reservoir_size // 10)
@@ -128,7 +127,6 @@ class MIHash(WithNumberedClasses, LinearHasher):
         labels = self._numbered(targets)
         self._reservoir.offer(self._uniforms(0, len(head)))
         self._items[: len(head)], self._item_labels[: len(head)] = head, labels
-        self._n_keys = self._n_unoffered = len(head)
         self._halves[: len(head)] = self.slope / 2 * (head @ self._weights)
         self._item_codes[: len(head)] = pack_signs(head @ self._in_use)
 
@@ -204,10 +202,8 @@ class MIHash(WithNumberedClasses, LinearHasher):
 
     def _offer(self, n_rows: int) -> NDArray[np.int64]:
         """Return the places of the next rows in the reservoir, -1 for none; the head of the stream is in it already."""
-        there = min(self._n_unoffered, n_rows)
-        self._n_unoffered -= there
-        keys = self._uniforms(self._n_keys, n_rows - there)
-        self._n_keys += len(keys)
+        there = min(max(self._head_size() - self._n_learned, 0), n_rows)
+        keys = self._uniforms(self._n_learned + there, n_rows - there)
         return np.concatenate([np.full(there, -1), self._reservoir.offer(keys)])
 
     def _decide(self) -> None:

@@ -14,11 +14,9 @@ from onlinehash._internal.validation import check_choice, check_positive, check_
 from onlinehash.codebooks import ClassTable, make_codebook
 from onlinehash.features import Anchors, squared_distances
 from onlinehash.hashers._base import Encoder, Features, Labels, Targets
-from onlinehash.hashers._mixins import BatchHasher, WithAnchors, WithCodewords
+from onlinehash.hashers._mixins import BatchHasher, Matrix, WithAnchors, WithCodewords
 
 _SWEEPS = 3  # over the bits of a code, in each round
-
-Matrix = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

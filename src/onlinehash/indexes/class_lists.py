@@ -12,7 +12,7 @@ from onlinehash.encoders.calibration import CLASSES_PER_LIST, ClassLists
 from onlinehash.exceptions import InvalidInputError, counted
 from onlinehash.indexes.index import Ties, check_different_ids, is_id, unknown_id
 from onlinehash.indexes.kernels import mixed
-from onlinehash.types import Ids, SearchResult
+from onlinehash.types import SearchResult
 
 
 class ClassListIndex:
@@ -47,15 +47,14 @@ class ClassListIndex:
     def __init__(self, ties: Ties = "id") -> None:
         check_choice("ties", ties, ("id", "hash"))
         self.ties = ties
-        self._changed: dict[int, ClassLists | None] = {}  # since the lists of classes were made; None is deleted
-        self._known: set[int] = set()  # ids of all items
-        self._make_lists(np.empty(0, np.int64), np.empty((0, CLASSES_PER_LIST), np.uint32))
+        self._lists: dict[int, ClassLists] = {}  # by id
+        self._make_lists()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._lists)
 
     def __contains__(self, id: object) -> bool:
-        return is_id(id) and int(id) in self._known
+        return is_id(id) and int(id) in self._lists
 
     def __repr__(self) -> str:
         return f"<ClassListIndex of {counted(len(self), 'item')}>"
@@ -71,17 +70,18 @@ class ClassListIndex:
         """
         rows = _check_lists(lists)
         numbers = check_different_ids(ids, len(rows)).tolist()
-        self._known.update(numbers)
-        self._changed.update(zip(numbers, rows, strict=True))
+        self._lists.update(zip(numbers, rows, strict=True))
+        self._outdated = True
 
     def delete(self, ids: ArrayLike) -> None:
         """Delete items by id; if any id is unknown, nothing is deleted."""
         numbers = check_different_ids(ids).tolist()
         for id in numbers:
-            if id not in self._known:
+            if id not in self._lists:
                 raise unknown_id(id, len(self))
-        self._changed.update(dict.fromkeys(numbers))
-        self._known.difference_update(numbers)
+        for id in numbers:
+            del self._lists[id]
+        self._outdated = True
 
     def search(self, lists: ArrayLike, k: int) -> SearchResult:
         """Find the k nearest items of every query.
@@ -97,13 +97,8 @@ class ClassListIndex:
             Ids and distances of shape (n_queries, min(k, number of items)), nearest first, then in the order of `ties`.
         """
         queries, k = _check_lists(lists), min(check_positive_int("k", k), len(self))
-        if self._changed:
-            new = {id: each for id, each in self._changed.items() if each is not None}
-            stays = ~np.isin(self._ids, np.array(list(self._changed), np.int64))
-            all_lists = [self._lists[stays], np.array(list(new.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)]
-            all_ids = [self._ids[stays], np.array(list(new), np.int64)]
-            self._make_lists(np.concatenate(all_ids), np.concatenate(all_lists))
-            self._changed = {}
+        if self._outdated:
+            self._make_lists()
         ids, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
         for q, query in enumerate(queries):
             rows, sums = self._sharing(query)
@@ -111,16 +106,14 @@ class ClassListIndex:
                 rows = np.concatenate([rows, np.setdiff1d(np.arange(len(self._ids)), rows)])
                 sums = np.pad(sums, (0, len(rows) - len(sums)))
             found = self._ids[rows]
-            order = np.lexsort((self._tie_keys(found), -sums))[:k]
+            order = np.lexsort((mixed(found) if self.ties == "hash" else found, -sums))[:k]
             ids[q], distances[q] = found[order], 1.0 - sums[order] / 255.0**2
         return SearchResult(ids, distances)
 
-    def _tie_keys(self, ids: Ids) -> Ids:
-        return mixed(ids) if self.ties == "hash" else ids
-
-    def _make_lists(self, ids: Ids, lists: ClassLists) -> None:
+    def _make_lists(self) -> None:
         """Make the lists of all classes."""
-        self._ids, self._lists = ids, lists
+        self._ids, self._outdated = np.array(list(self._lists), np.int64), False
+        lists = np.array(list(self._lists.values()), np.uint32).reshape(-1, CLASSES_PER_LIST)
         rows, places = np.nonzero(_chances(lists))
         order = np.argsort(lists[rows, places] >> 16, kind="stable")
         entries = lists[rows, places][order]

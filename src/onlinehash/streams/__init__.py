@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from onlinehash._internal.plugins import plugins
+from onlinehash._internal.plugins import plugin
 from onlinehash.exceptions import DataNotFoundError, InvalidInputError
 from onlinehash.streams.consumer import Consumer, ConsumerStats
 from onlinehash.streams.source import Address, Source, SourceError, UnreachableError
@@ -47,10 +47,10 @@ def open_source(place: str | os.PathLike[str]) -> Source:
         kind, shown = target.suffix.lower().removeprefix("."), str(place)
         if not target.exists():
             raise DataNotFoundError(f"There is no {target}; give {_EXAMPLES}.")
-    found = plugins("onlinehash.streams", SOURCES)
-    if kind not in found:
+    found = plugin("onlinehash.streams", kind, SOURCES)
+    if found is None:
         raise InvalidInputError(f"{shown} is nothing that items come from; give {_EXAMPLES}.")
-    source: Source = found[kind].load()(target)
+    source: Source = found.load()(target)
     return source
 
 

@@ -15,7 +15,6 @@ table) they have these names.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -105,11 +104,8 @@ def _meaning(value: Any) -> Any:
 
 def _numbers(value: Any) -> Any:
     """Return the list that bytes are in JSON, or else the bytes: four of them can be JSON by chance."""
-    try:
-        found = json.loads(value) if isinstance(value, bytes) else value
-    except (ValueError, RecursionError):
-        return value
-    return found if isinstance(found, list) or not isinstance(value, bytes) else value
+    found = json_or_text(value) if isinstance(value, bytes) else value
+    return found if isinstance(found, list) else value
 
 
 def _shortened(value: Any) -> str:

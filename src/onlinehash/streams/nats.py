@@ -144,7 +144,16 @@ class NatsSource(ServerSource):
         try:
             info = await jetstream.consumer_info(self._stream, self._durable)
         except NotFoundError:
-            info = await jetstream.add_consumer(self._stream, self._config())
+            newest = max(self._processed, default=0)
+            wanted = ConsumerConfig(
+                durable_name=self._durable,
+                ack_policy=AckPolicy.EXPLICIT,
+                ack_wait=self._ack_wait,
+                filter_subject=self._subject,
+                deliver_policy=DeliverPolicy.BY_START_SEQUENCE if newest else DeliverPolicy.ALL,
+                opt_start_seq=newest + 1 if newest else None,
+            )
+            info = await jetstream.add_consumer(self._stream, wanted)
         config = info.config
         if config.deliver_subject is not None or config.ack_policy != AckPolicy.EXPLICIT:
             raise self._unfit("is not one to pull from with explicit acknowledgements")
@@ -154,17 +163,6 @@ class NatsSource(ServerSource):
         self._most = config.max_ack_pending if (config.max_ack_pending or 0) > 0 else sys.maxsize
         self._ready_at = time.monotonic() + (config.ack_wait if info.num_ack_pending else 0.0)
         self._pulling = await jetstream.pull_subscribe_bind(self._durable, self._stream)
-
-    def _config(self) -> ConsumerConfig:
-        newest = max(self._processed, default=0)
-        return ConsumerConfig(
-            durable_name=self._durable,
-            ack_policy=AckPolicy.EXPLICIT,
-            ack_wait=self._ack_wait,
-            filter_subject=self._subject,
-            deliver_policy=DeliverPolicy.BY_START_SEQUENCE if newest else DeliverPolicy.ALL,
-            opt_start_seq=newest + 1 if newest else None,
-        )
 
     def _unfit(self, how: str) -> SourceError:
         return SourceError(f"The consumer {self._durable!r} of {self.place} {how}; name another one with ?durable=.")

@@ -27,17 +27,16 @@ class ProcessedIds:
     def __init__(self, collection: Collection, name: str, origin: str) -> None:
         self._name, self._origin = name, origin
         slots = [collection.checkpoint(self._slot(i)) for i in range(BATCHES)]
-        self._batches: dict[int, list[Any]] = {
-            slot["batch"]: slot["ids"] for slot in slots if slot is not None and slot["origin"] == origin
+        self._batches: dict[int, set[Any]] = {
+            slot["batch"]: set(slot["ids"]) for slot in slots if slot is not None and slot["origin"] == origin
         }
-        self._ids = set(self)
         self._number = max((slot["batch"] + 1 for slot in slots if slot is not None), default=0)
 
     def _slot(self, number: int) -> str:
         return f"source:{self._name}:{number % BATCHES}"
 
     def __contains__(self, identifier: object) -> bool:
-        return identifier in self._ids
+        return any(identifier in ids for ids in self._batches.values())
 
     def __iter__(self) -> Iterator[Any]:
         for ids in self._batches.values():
@@ -45,15 +44,14 @@ class ProcessedIds:
 
     def checkpoint(self, ids: list[Any]) -> dict[str, Any]:
         """Return what to store with the messages of the current batch."""
-        self._batches[self._number] = ids
+        self._batches[self._number] = set(ids)
         return {self._slot(self._number): {"batch": self._number, "origin": self._origin, "ids": ids}}
 
     def turn(self) -> None:
         """Begin the next batch."""
         if self._number in self._batches:
-            self._ids.update(self._batches[self._number])
             self._number += 1
-            self._ids.difference_update(self._batches.pop(self._number - BATCHES, ()))
+            self._batches.pop(self._number - BATCHES, None)
 
 
 class ServerSource(Source):

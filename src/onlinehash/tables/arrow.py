@@ -112,13 +112,13 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
             vectors = np.hstack(parts) if parts else np.empty((len(batch), 0))
             width, places = vectors.shape[1], range(done + 1, done + len(batch) + 1)
             done += len(batch)
-            ids, labels, documents = (
-                None if name is None else batch[name].to_pylist() for name in (found.id, found.labels, found.documents)
-            )
+            names = (found.id, found.labels, found.documents, *found.payload_names)
+            values: dict[Any, Any] = {name: batch[name].to_pylist() for name in names if name is not None}
+            ids, labels, documents = values.get(found.id), values.get(found.labels), values.get(found.documents)
             if documents is not None and not all(documents):
                 row = places[[bool(document) for document in documents].index(False)]
                 raise FileFormatError(f"{path}, row {row}: there is no {found.documents!r}.")
-            payloads = found.payloads(lambda name, batch=batch: batch[name].to_pylist())  # type: ignore[misc]
+            payloads = found.payloads(values)
             if isinstance(found.payload, str) and payloads is not None:
                 payloads = [json_or_text(value) if isinstance(value, str) else value for value in payloads]
             yield Chunk(ids, vectors, labels, payloads, places, done, total, documents=documents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -166,12 +166,12 @@ class Layout:
         """The columns of the payload."""
         return _as_tuple(self.payload)
 
-    def payloads(self, values: Callable[[str], list[Any]]) -> list[Any] | None:
+    def payloads(self, values: Mapping[str | None, list[Any]]) -> list[Any] | None:
         """Return the payload of each row, from the values of each column."""
         if isinstance(self.payload, tuple):
-            columns = [values(name) for name in self.payload]
+            columns = [values[name] for name in self.payload]
             return [dict(zip(self.payload, row, strict=True)) for row in zip(*columns, strict=True)]
-        return None if self.payload is None else values(self.payload)
+        return values.get(self.payload)
 
     def __str__(self) -> str:
         shown = {

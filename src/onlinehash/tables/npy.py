@@ -24,7 +24,7 @@ from onlinehash.exceptions import DataNotFoundError, FileFormatError, InvalidLab
 from onlinehash.tables.columns import Chunk, Columns, Layout
 
 _CUSTOMARY = {"vectors": ("X", "codes"), "labels": ("y",)}  # in archives; in a table these may be coordinates
-_BAD_FILE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
+_BAD_FILE = (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error, TypeError)  # the last: no archive
 
 
 def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
@@ -81,16 +81,14 @@ def _members(path: Path, columns: Columns) -> dict[str, Any]:
     """Return the arrays and lists of an .npz archive, by role."""
     found = layout(path, columns)
     assert found is not None
-    roles = {"vectors": found.vectors[0], "id": found.id, "labels": found.labels, "payload": found.payload}
+    roles = {found.id: "id", found.labels: "labels", found.payload: "payload", found.vectors[0]: "vectors"}
     parts: dict[str, Any] = {}
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                name, _, ending = member.rpartition(".")
-                if role := next((role for role in roles if roles[role] == name), None):
-                    with archive.open(member) as file:
-                        is_array = ending == "npy"
-                        parts[role] = npy.read_array(file) if is_array else [json.loads(line) for line in file]
+        with np.load(path) as archive:
+            for member in archive.files:
+                if role := roles.get(member.removesuffix(".jsonl")):
+                    part = archive[member]
+                    parts[role] = [json.loads(line) for line in part.splitlines()] if type(part) is bytes else part
     except _BAD_FILE as error:
         raise _damaged(path) from error
     for role, part in parts.items():
@@ -104,9 +102,9 @@ def layout(path: Path, columns: Columns) -> Layout | None:
     if path.suffix.lower() == ".npy":
         return None
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name.rpartition(".")[0] for name in archive.namelist()]
-    except zipfile.BadZipFile as error:
+        with np.load(path) as archive:
+            names = [name.removesuffix(".jsonl") for name in archive.files]
+    except _BAD_FILE as error:
         raise _damaged(path) from error
     customary = {
         role: name

@@ -13,7 +13,6 @@ import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,31 +48,20 @@ def read(path: Path, columns: Columns, batch_size: int) -> Iterator[Chunk]:
     while some := list(islice(rows, batch_size)):
         here = found if is_csv else _roles_in(some, found, path, n_read)
         vectors: list[NDArray[Any]] = []
-        for line, _, values in some:
+        for line, _, entry in some:
             try:
-                if found.documents is not None and not values.get(found.documents):
+                if found.documents is not None and not entry.get(found.documents):
                     raise FileFormatError(f"there is no {found.documents!r}.")
-                vectors.append(_vector(values, found.vectors, width))
+                vectors.append(_vector(entry, found.vectors, width))
             except FileFormatError as error:
                 raise FileFormatError(f"{path}, line {line}: {error}") from error
             width = len(vectors[0])
-        yield Chunk(
-            _column(some, here.id),
-            np.array(vectors),
-            _column(some, here.labels),
-            here.payloads(partial(_column, some)),
-            [row.line for row in some],
-            some[-1].done,
-            total,
-            "line",
-            is_csv,
-            _column(some, here.documents),
-        )
+        names = (here.id, here.labels, here.documents, *here.payload_names)
+        values: dict[Any, Any] = {name: [row.values.get(name) for row in some] for name in names if name is not None}
+        ids, labels, documents = values.get(here.id), values.get(here.labels), values.get(here.documents)
+        lines, payloads = [row.line for row in some], here.payloads(values)
+        yield Chunk(ids, np.array(vectors), labels, payloads, lines, some[-1].done, total, "line", is_csv, documents)
         n_read += len(some)
-
-
-def _column(rows: list[Row], name: str | None) -> Any:
-    return None if name is None else [row.values.get(name) for row in rows]
 
 
 def _roles_in(rows: list[Row], found: Layout, path: Path, n_before: int) -> Layout:
@@ -124,16 +112,16 @@ def _open(path: Path, columns: Columns) -> tuple[Layout, Iterator[Row]]:
     if head is None:
         raise FileFormatError(f"{path} is empty.")
     if not _is_csv(path):
-        entry = head[2]
+        entry = head.values
         lists = [name for name, some in entry.items() if isinstance(some, list) and some and all(map(_is_number, some))]
         numbers = [name for name, value in entry.items() if _is_number(value)]
         found = columns.layout(path, list(entry), lists=lists, numbers=numbers, optional=True)
         if not found.vectors and found.documents is None:
             raise FileFormatError(
-                f"{path}, line {head[0]}: there is no {columns.vectors or 'vectors'!r}, but "
+                f"{path}, line {head.line}: there is no {columns.vectors or 'vectors'!r}, but "
                 f"{', '.join(entry) or 'nothing'}."
             )
-        return found, (Row(*line) for line in chain([head], lines))
+        return found, chain([head], lines)
     first = [field.strip() for field in head[2]]
     other = next((mark for mark in ";\t" if mark in first[0]), None)
     if len(first) == 1 and other is not None:
@@ -187,7 +175,7 @@ def fields_of(path: Path) -> Iterator[tuple[int, int, list[str]]]:
             raise FileFormatError(f"{path}, line {table.line_num}: {error}.") from error
 
 
-def objects_of(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def objects_of(path: Path) -> Iterator[Row]:
     """Yield the objects of JSON lines, with their line and the bytes read up to its end."""
     done = 0
     with path.open("rb") as file:
@@ -195,7 +183,7 @@ def objects_of(path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
             done += len(content)
             if content.strip():
                 try:
-                    yield line, done, json_object(content)
+                    yield Row(line, done, json_object(content))
                 except FileFormatError as error:
                     raise FileFormatError(f"{path}, line {line}: {error}") from error
 
@@ -211,7 +199,7 @@ def json_object(content: bytes) -> dict[str, Any]:
     return value
 
 
-def json_or_text(text: str) -> Any:
+def json_or_text(text: str | bytes) -> Any:
     """Return what a text means as JSON, or else the text."""
     try:
         return json.loads(text)

@@ -105,7 +105,7 @@ class FaissIndex(FlatIndex):
                 self._drop_from_lists(ids)
             self._put_in_lists(codes, ids)
         elif self.n_lists is not None and len(self) >= _LEAST * self.n_lists:
-            self._learn_lists(self._sample(_MOST * self.n_lists))
+            self._learn_lists(self.codes[:: max(1, len(self) // (_MOST * self.n_lists))])
             self._put_in_lists(self.codes, self.ids)
 
     def _drop(self, ids: Ids) -> None:
@@ -159,13 +159,6 @@ class FaissIndex(FlatIndex):
             self._lists = faiss.deserialize_index_binary(np.array(arrays["lists"]))
 
     # ------------------------------------------------------------------ storage
-
-    def _sample(self, n_items: int) -> Codes:
-        """Return the codes of a random sample of the items, always the same."""
-        if n_items >= len(self):
-            return self.codes
-        rows: NDArray[np.int64] = np.random.default_rng(0).choice(len(self), n_items, replace=False)
-        return self.codes[np.sort(rows)]
 
     def _learn_lists(self, codes: Codes) -> None:
         """Make empty lists around centres trained on codes; a single list takes the first code."""
