@@ -105,7 +105,8 @@ class FaissIndex(FlatIndex):
                 self._drop_from_lists(ids)
             self._put_in_lists(codes, ids)
         elif self.n_lists is not None and len(self) >= _LEAST * self.n_lists:
-            self._learn_lists(self.codes[:: max(1, len(self) // (_MOST * self.n_lists))])
+            n_codes = min(len(self), _MOST * self.n_lists)
+            self._learn_lists(self.codes[np.sort(np.random.default_rng(0).choice(len(self), n_codes, replace=False))])
             self._put_in_lists(self.codes, self.ids)
 
     def _drop(self, ids: Ids) -> None:
