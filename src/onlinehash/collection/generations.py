@@ -38,6 +38,7 @@ PATIENCE = 10.0
 # Rows read and encoded at a time. Python code that checks rows keeps the interpreter's lock, for which searches wait up
 # to 5 ms each time; so few rows are checked in less than 1 ms, and reading the next ones releases the lock.
 _ROWS_PER_CHUNK = 256
+_NEVER = float("inf")
 _REST = 3  # times as long as searches have waited, none waits again
 
 DUE = "refresh_due"
@@ -79,7 +80,7 @@ class Refresher:
         self._settings = collection._settings
         self._state = Condition()
         self._thread: Thread | None = None
-        self._is_wanted, self._not_before, self._stopping = False, 0.0, False
+        self._due, self._stopping = _NEVER, False  # time.monotonic() of the next refresh; 0.0: now
         self._n_begun = self._n_ended = self.n_encoded = 0  # refreshes, and items of the last one
         self.error: Exception | None = None
         """What ended the last refresh too early."""
@@ -95,7 +96,7 @@ class Refresher:
     def is_busy(self) -> bool:
         """Whether a refresh is under way, or about to begin."""
         with self._state:
-            return self.is_building or (self._is_wanted and not self._not_before)
+            return self.is_building or not self._due
 
     # ------------------------------------------------------------------ deciding
 
@@ -119,7 +120,7 @@ class Refresher:
             return
         hasher = self._settings["method"], self._settings["n_bits"]
         if n_learned and (generation.encoder.method, generation.encoder.n_bits) != hasher:
-            if not (self.is_building or self._is_wanted):  # the hasher could not make codes before
+            if not self.is_building and self._due == _NEVER:  # the hasher could not make codes before
                 self.ask()
             return
         since = abs(n_learned - searcher.version)
@@ -131,13 +132,11 @@ class Refresher:
     def ask(self, delay: float = 0.0) -> int:
         """Ask for a refresh after a time without changes, and return its number."""
         with self._state:
-            asked_before = self._is_wanted and self._not_before == 0.0
-            self._is_wanted = True
-            self._not_before = time.monotonic() + delay if delay and not asked_before else 0.0
+            self._due = time.monotonic() + delay if delay and self._due else 0.0
             if self._thread is None and not self._stopping:
                 self._thread = Thread(target=self._work, name="onlinehash refresh", daemon=True)
                 self._thread.start()
-            if not self._not_before:
+            if not self._due:
                 self._state.notify_all()
             return self._n_begun + 1
 
@@ -183,15 +182,15 @@ class Refresher:
         """Refresh while that is wanted and due."""
         while True:
             with self._state:
-                if self._stopping or not self._is_wanted:
+                if self._stopping or self._due == _NEVER:
                     self._thread = None
                     self._state.notify_all()
                     return
-                rest = self._not_before - time.monotonic()
+                rest = self._due - time.monotonic()
                 if rest > 0:
                     self._state.wait(rest)
                     continue
-                self._is_wanted, self.error, self.n_encoded = False, None, 0
+                self._due, self.error, self.n_encoded = _NEVER, None, 0
                 self._n_begun += 1
             try:
                 while not self._build():

@@ -150,7 +150,7 @@ def named_features(vectors: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 @_named()
 def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str, Any]) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
-    given = vectors if type(vectors) is np.ndarray else as_array(vectors)
+    given = as_array(vectors) if single else vectors
     n_features, dtype = settings.get("n_features"), settings["vector_dtype"]
     rows = check_features(
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
@@ -173,7 +173,7 @@ def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str
 def check_queries(vectors: Any, n_features: int | None, names: Sequence[str] | None) -> tuple[NDArray[Any], bool]:
     """Return queries, one per row, and whether there is one alone."""
     check_feature_names(vectors, names)
-    rows = vectors if type(vectors) is np.ndarray else as_array(vectors)
+    rows = as_array(vectors)
     single = rows.ndim == 1
     return check_features(rows[np.newaxis] if single else rows, n_features=n_features, owner="this collection"), single
 

@@ -30,6 +30,7 @@ MAX_SCORES = 1 << 24
 _log = logging.getLogger(__name__)
 _MIN_ROWS = 1024  # of arrays that grow
 _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_BEHIND = "%s is behind the store: %s"
 _CODES_COMPARED = 500  # with those of an engine that outlives the process
 
 
@@ -320,7 +321,7 @@ class Searcher:
             except OnlineHashError as error:
                 if demanded:
                     raise
-                self._log_failure(error)
+                _log.warning(_BEHIND, self.engine, error)
         with self.lock.changing():
             if lists is not None:
                 catalogue.put_class_lists(seqs, lists)
@@ -334,11 +335,6 @@ class Searcher:
         """Give the engine what it lacks, in a snapshot of the store that is in step with memory, or raise its error."""
         if self.is_behind:
             self.switch(self.generation, self.catalogue, self.head, demanded=True)
-
-    def _log_failure(self, error: OnlineHashError) -> None:
-        if isinstance(error, DamagedError):
-            raise error
-        _log.warning("%s is behind the store: %s", self.engine, error)
 
     def _filled(self, generation: Generation, seqs: Seqs, codes: Codes) -> Index:
         """Return the index of a generation; one that outlives the process is given what it lacks."""
@@ -366,20 +362,20 @@ class Searcher:
             index, self._index, self.head, self.is_torn = self._index, None, head, False
             if index is None or self.generation is None:
                 return
+            stored = changes.codes.codes
+            if changes.codes.seqs is not seqs:
+                stored = codes_of(seqs, changes.codes, self._store.database.damage)
             try:
                 if len(gone):
                     index.delete(gone)
                 if len(seqs):
-                    stored = changes.codes.codes
-                    if changes.codes.seqs is not seqs:
-                        stored = codes_of(seqs, changes.codes, self._store.database.damage)
                     codes, lists = self.generation.split(stored)
                     if lists is not None:
                         self.catalogue.put_class_lists(seqs, lists)
                     index.upsert(codes, seqs)
                 self._index = index
             except OnlineHashError as error:
-                self._log_failure(error)
+                _log.warning(_BEHIND, self.engine, error)
 
     # ------------------------------------------------------------------ searching
 
