@@ -742,10 +742,7 @@ class Collection:
 
     def __iter__(self) -> Iterator[Id]:
         self._catch_up()
-        after: Id | None = None
-        while rows := self._store.page("id", after, 10_000):
-            yield from (id for _, id in rows)
-            after = rows[-1][1]
+        return iter([id for _, id in self._in_step(lambda: self._finder.ordered(Cursor(), SearchFilter()))])
 
     def __getitem__(self, id: Id) -> Item:
         inputs.demand_single(id)
@@ -1305,8 +1302,15 @@ class Collection:
         unknown_share = decisions.check_share("unknown_share", unknown_share, zero=True)
         check_non_negative_int("n_neighbours", n_neighbours)
         self._ready(wait)
-        encoder = decisions.scoring_encoder(self)
-        (rows, single, _), unknown = self._in_step(lambda: self._queries(vectors)), None
+
+        def begin() -> tuple[Encoder, NDArray[Any], bool]:
+            encoder = decisions.scoring_encoder(self)
+            rows, single, generation = self._queries(vectors)
+            if generation is None or generation.encoder is not encoder:
+                raise OutOfStep
+            return encoder, rows, single
+
+        (encoder, rows, single), unknown = self._in_step(begin), None
         if unknown_share:
             if self._held_out is None or self._held_out[0] is not encoder:
                 self._held_out = encoder, decisions.held_out_probabilities(self, encoder)
