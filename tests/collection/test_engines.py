@@ -344,3 +344,16 @@ def test_an_engine_that_fails_keeps_nobody_from_changing_and_reading(path, data,
                 collection.search(X[0])
         same_answers(collection, X[:3])
         assert len(collection.search(X[0], 100)) == 59
+
+
+def test_an_engine_that_fails_is_no_reason_to_refuse_items_whose_quality_is_measured(path, data, monkeypatch):
+    X, y = data.take(60)
+    with Collection.open(path, HCOH(12, random_state=0), "manual", search="faiss") as collection:
+        collection.measure_quality()
+        collection.upsert(range(40), X[:40], y[:40])
+        with monkeypatch.context() as patch:
+            patch.setattr("onlinehash.indexes.engines.FaissIndex._put", lambda self, codes, ids: broken(codes, ids))
+            collection.upsert(range(40, 50), X[40:50], y[40:50])
+            collection.upsert(range(50, 60), X[50:], y[50:])
+        assert collection.stats().n_queries == 10  # of the first change, before which the engine was whole
+        assert len(collection.search(X[0], 100)) == 60

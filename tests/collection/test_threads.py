@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import HCOH
+from onlinehash import HCOH, HROH, Collection
 from onlinehash.collection.searcher import SharedLock
 from onlinehash.collection.stores.sqlite import open_sqlite
 from onlinehash.exceptions import StorageError
@@ -205,3 +205,23 @@ def test_a_search_that_a_migration_overtakes_is_answered_by_one_embedder(place, 
         found = tickets.search(texts[0], k=4, **options)
         assert (overtaken, found.version, found.ids[0]) == ([True], 4, 0)
         assert found.vectors is None or found.vectors.shape == (4, 64)
+
+
+def test_a_decision_that_a_migration_overtakes_is_made_by_one_embedder(path, monkeypatch):
+    texts, labels = ["my card is lost", "lost card", "refund, please", "a refund"], [0, 0, 1, 1]
+    hasher = HROH(8, n_components=8, random_state=0)
+    with Collection.open(path, hasher, "manual", embed="char_ngrams:32") as tickets:
+        tickets.upsert(range(4), documents=texts, labels=labels)
+        embed, overtaken = tickets._documents.queries, []
+
+        def queries(given):  # between the encoder and the vectors of the query
+            if not overtaken:
+                overtaken.append(True)
+                thread = threading.Thread(target=tickets.migrate, kwargs={"embed": "char_ngrams:64"})
+                thread.start()
+                thread.join()
+            return embed(given)
+
+        monkeypatch.setattr(tickets._documents, "queries", queries)
+        decision = tickets.classify(texts[0])
+        assert (overtaken, decision.alternatives[0][0], tickets.n_features) == ([True], 0, 64)

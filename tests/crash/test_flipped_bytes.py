@@ -35,7 +35,7 @@ def build(path, id, hasher):
         collection.update(ids[30:33], payload=[1, 2, 3])
         collection.delete(ids[40:42])
         collection.upsert(ids[50:60], X[100:110], labels[100:110])
-        collection._learner._n_unsaved_bytes = 0  # closed as if killed: the last changes are learned again
+        collection._learner.n_unsaved_bytes = 0  # closed as if killed: the last changes are learned again
     return ids
 
 

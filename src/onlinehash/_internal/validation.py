@@ -527,6 +527,8 @@ def check_ids(ids: Any) -> NDArray[Any] | list[Any]:
 
     Members of an Enum are replaced by their values; floating-point numbers and bool are refused.
     """
+    if type(ids) is np.ndarray and ids.dtype == np.int64 and ids.ndim == 1:
+        return ids  # the common case, quickly
     column = as_column(ids, "ids", InvalidInputError)
     if isinstance(column, np.ndarray):
         if column.ndim > 1:

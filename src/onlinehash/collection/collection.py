@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
@@ -21,12 +22,12 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Cursor, Finder, Queries, Request, measure_of
+from onlinehash.collection.finder import Cursor, Finder, measure_of
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
 from onlinehash.collection.migration import Migration, Pairs
-from onlinehash.collection.searcher import OutOfStep, Searcher
+from onlinehash.collection.searcher import Generation, OutOfStep, Request, Searcher, drawn
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import AppliedRequest, Changes, CodeColumns, ItemColumns, SqlStore
 from onlinehash.collection.types import (
@@ -96,13 +97,17 @@ class Collection:
 
     def __init__(self, store: SqlStore, searcher: Searcher) -> None:
         self._store, self._searcher = store, searcher
+        self.readonly = store.readonly
+        """Whether changes are refused."""
+        self.file = store.file
+        """The file that holds the collection; None if it is in PostgreSQL."""
         self._changes = RLock()  # one change at a time
-        self._settings: dict[str, Any] = {}
+        self._settings = searcher.settings
         self._documents = Documents(self._settings)
         self._refresher = Refresher(self)
-        self._finder = Finder(store, searcher, self._settings)
+        self._finder = Finder(store, searcher)
         self._learner: Learner | None = None
-        self._is_touched = True  # memory and store may differ: during a change, and after one that was ended too early
+        self._is_touched = False  # memory and store may differ: during a change, and after one that was ended too early
         self._quality: insight.Quality | None = None
         self._held_out: tuple[Encoder, NDArray[Any]] | None = None  # probabilities of rows of unlearned labels
         self._closed = False
@@ -168,19 +173,19 @@ class Collection:
             raise
         collection = cls(kept, Searcher(kept, engine))
         try:
-            is_new = "vector_dtype" not in kept.settings()
-            if is_new:
+            if "vector_dtype" not in kept.settings():
                 if readonly:
                     raise DataNotFoundError("There is no collection in this place yet; open it for writing first.")
                 with kept.transaction():
-                    kept.put_settings({"vector_dtype": vector_dtype or "float32", "refresh": policy or "auto"})
-                    kept.put_settings(Learner(kept, given or as_hasher(default_hasher())).save(0))
+                    settings = Learner(kept, given or as_hasher(default_hasher())).save(0)
+                    settings |= {"vector_dtype": vector_dtype or "float32", "refresh": policy or "auto"}
+                    kept.put_settings(settings)
             collection._load()
             collection._mend_engine()
             stored_dtype = collection._settings["vector_dtype"]
             if vector_dtype not in (None, stored_dtype):
                 raise InvalidInputError(f"vector_dtype={vector_dtype!r}, but {path} stores {stored_dtype}.")
-            if collection._learner is not None and not is_new:
+            if collection._learner is not None:
                 collection._learner.check_recipe(hasher)
             new: dict[str, Any] = {} if embedder is None else collection._documents.use(embedder)
             if policy is not None:
@@ -189,7 +194,7 @@ class Collection:
                 with collection._changing():
                     if any(collection._settings.get(name) != value for name, value in new.items()):
                         collection._put_settings(new)
-                    if DUE in collection._settings:
+                    if collection._settings.get(DUE):
                         collection._refresher.ask()
                     collection._refresher.after_change()
         except BaseException:
@@ -207,10 +212,8 @@ class Collection:
             Refresh stale codes first. By default a collection with ``refresh="auto"`` does. Without it, what is pending
             is left to the next writer, and logged.
         """
-        if self._process != os.getpid():  # what a forked process inherits is not its own to close
+        if self._closed or self._process != os.getpid():  # what a forked process inherits is not its own to close
             self._closed = True
-            return
-        if self._closed:
             return
         refresher = self._refresher
         if not self.readonly:
@@ -270,40 +273,36 @@ class Collection:
         with self._changes:
             self._check_open()
             self._is_touched |= self._store.database.take_lock()
-            if self._is_touched or self._searcher.is_torn:
+            if self._is_touched:
                 self._load()  # a change was ended too early, or another process may have written
             assert self._learner is not None
             yield self._learner
 
     def _load(self) -> None:
-        """Read settings, codes and hasher from the store."""
-        self._is_touched = True
+        """Read settings, codes and hasher from the store; a process that reads needs only what has changed."""
+        self._is_touched = not self.readonly
         with self._store.snapshot():
-            self._read_settings()
-            self._searcher.load(self._settings.get("n_migrations", 0))
+            self._settings.update(dict.fromkeys(self._settings) | self._store.settings())
+            if self.readonly and not self._searcher.is_torn:
+                self._searcher.follow()
+            else:
+                self._searcher.load()
         if not self.readonly:
             self._learner = Learner.load(self._store)
-        self._is_touched = False
-
-    def _read_settings(self) -> None:
-        new = self._store.settings()
-        self._settings.update(new)
-        for name in self._settings.keys() - new.keys():
-            del self._settings[name]
+            self._is_touched = False
 
     def _catch_up(self) -> None:
         """Apply what another process has committed since, or what a change that was ended too early has left."""
         self._check_open()
         if self._store.readonly:
             if self._searcher.is_torn or self._store.head().n_changes != self._searcher.head.n_changes:
-                with self._changes, self._store.snapshot():
-                    self._read_settings()
-                    self._searcher.follow(self._settings.get("n_migrations", 0))
-        elif (self._is_touched or self._searcher.is_torn) and self._changes.acquire(self._searcher.is_torn):
+                with self._changes:
+                    self._load()
+        elif self._is_touched and self._changes.acquire(self._searcher.is_torn):
             try:  # unless another thread is about to change something
                 with suppress(LockedError):  # then another process writes, and a commit of ours is over
                     self._store.database.take_lock()
-                if self._is_touched or self._searcher.is_torn:
+                if self._is_touched:
                     self._load()
             finally:
                 self._changes.release()
@@ -321,11 +320,7 @@ class Collection:
                     changed[name] = value
             if changed:
                 self._store.put_settings(changed)
-        for name, value in changed.items():
-            if value is None:
-                del self._settings[name]
-            else:
-                self._settings[name] = value
+        self._settings.update(changed)
         if then is not None:
             then()
         self._searcher.apply(changes or Changes(), self._store.last)
@@ -346,7 +341,7 @@ class Collection:
     def _save_hasher(self) -> None:
         """Write the state of the hasher, unless the store has it."""
         with self._changing() as learner:
-            if not learner.is_saved:
+            if learner.n_unsaved_bytes:
                 settings = dict[str, Any]()
                 with self._commit(settings):
                     settings |= learner.save(self._searcher.head.seq)
@@ -491,8 +486,12 @@ class Collection:
                 return 0
             catalogue, at = self._searcher.catalogue, self._searcher.head.seq + 1
             if unlearn:
+                if not learner.hasher.unlearns:
+                    raise InvalidInputError(
+                        f"unlearn=True, but {learner.hasher!r} cannot unlearn; HROH can. To learn again from what is "
+                        "left, delete, then call collection.change_hasher(...)."
+                    )
                 rows = self._store.rows(seqs.tolist())
-                learner.check_unlearns()
                 self._is_touched = True
                 learner.learn(rows.vectors, rows.labels, unlearn=True)
             with self._commit(settings, Changes(gone=seqs)):
@@ -503,33 +502,25 @@ class Collection:
                 self._refresher.after_change()
             return len(seqs)
 
-    def _put(self, learner: Learner, batch: Batch, settings: dict[str, Any]) -> None:
-        """Learn from items, store them with their codes, and search them from now on."""
-        self._is_touched = True
-        replaced = self._store.seqs(batch.ids)
+    def _put(
+        self, learner: Learner, batch: Batch, settings: dict[str, Any], relabel: Callable[[], object] | None = None
+    ) -> None:
+        """Learn from items, or ``relabel`` their class; store them with their codes, and search them from now on."""
+        self._is_touched, store = True, self._store
+        replaced = store.seqs(batch.ids)
         unlearns = bool(replaced) and learner.replaces
         try:
-            if unlearns:
-                learner.replace(batch, self._store.rows(list(replaced.values())))
+            if relabel is not None:
+                relabel()
+            elif unlearns:
+                learner.replace(batch, store.rows(list(replaced.values())))
             else:
                 learner.learn(batch.vectors, batch.labels)
         except OnlineHashError:
-            self._is_touched = unlearns  # a hasher that refuses its input has not changed, unless it unlearned some
+            # A hasher that refuses its input has not changed, unless it unlearned some.
+            self._is_touched = unlearns or relabel is not None
             raise
-        self._write(learner, batch, replaced, settings)
-
-    def _write(
-        self,
-        learner: Learner,
-        batch: Batch,
-        replaced: dict[Any, int],
-        settings: dict[str, Any],
-        *,
-        save: bool = False,
-    ) -> None:
-        """Store items that were learned from, with their codes, and search them from now on."""
-        store, generation, head = self._store, self._searcher.generation, self._searcher.head
-        version = learner.hasher.version_
+        generation, head, version = self._searcher.generation, self._searcher.head, learner.hasher.version_
         codes = np.empty((0, 0), np.uint8) if generation is None else generation.encode_stored(batch.vectors)
         first, last = head.seq + 1, head.seq + len(batch.ids)
         seqs = np.arange(first, last + 1)
@@ -544,7 +535,7 @@ class Collection:
             store.put(first, batch, version)
             if generation is not None:
                 store.put_codes(generation.number, seqs, codes)
-            if save or learner.is_due:
+            if relabel is not None or learner.is_due:
                 settings |= learner.save(last)
         self._refresher.after_change()
 
@@ -669,9 +660,7 @@ class Collection:
             sets = map(inputs.label_set, self._searcher.catalogue.labels(np.array(seqs, np.int64)))
             texts = inputs.label_texts([sorted(some - {label} | {to}) for some in sets], len(seqs), False, None)
             batch, settings = self._stored_batch(seqs, texts), inputs.checkpoint_settings(checkpoint)
-            self._is_touched = True
-            hasher.relabel(label, to)
-            self._write(learner, batch, dict(zip(batch.ids, seqs, strict=True)), settings, save=True)
+            self._put(learner, batch, settings, partial(hasher.relabel, label, to))
             return len(seqs)
 
     def _stored_batch(self, seqs: list[int], texts: list[str | None]) -> Batch:
@@ -738,11 +727,7 @@ class Collection:
                 reading.enter_context(self._store.snapshot())
                 self._catch_up()  # what was committed in between
                 among = self._filter(labels, where)
-                try:
-                    rows = self._finder.ordered(Cursor(), among)
-                except OutOfStep:  # another process has written, though this one could
-                    self._load()
-                    rows = self._finder.ordered(Cursor(), among)
+                rows = self._in_step(lambda: self._finder.ordered(Cursor(), among))
             yield maintenance.Snapshot(rows, self._finder.items)
 
     def __len__(self) -> int:
@@ -750,7 +735,6 @@ class Collection:
         return len(self._searcher.catalogue)
 
     def __contains__(self, id: object) -> bool:
-        self._check_open()
         try:
             return is_single(id) and bool(self._store.seqs(check_item_ids(id, self.id_type)))
         except InvalidInputError:
@@ -758,10 +742,7 @@ class Collection:
 
     def __iter__(self) -> Iterator[Id]:
         self._catch_up()
-        after: Id | None = None
-        while rows := self._store.page("id", after, 10_000):
-            yield from (id for _, id in rows)
-            after = rows[-1][1]
+        return iter([id for _, id in self._in_step(lambda: self._finder.ordered(Cursor(), SearchFilter()))])
 
     def __getitem__(self, id: Id) -> Item:
         inputs.demand_single(id)
@@ -770,34 +751,21 @@ class Collection:
     @property
     def id_type(self) -> str | None:
         """Type of the ids, "int" or "str"; None before the first."""
-        id_type: str | None = self._setting("id_type")
-        return id_type
+        return self._setting("id_type")
 
     @property
     def label_type(self) -> str | None:
         """Type of the labels, "int" or "str"; None before the first."""
-        label_type: str | None = self._setting("label_type")
-        return label_type
+        return self._setting("label_type")
 
     @property
     def n_features(self) -> int | None:
         """Width of the vectors; None before the first."""
-        n_features: int | None = self._setting("n_features")
-        return n_features
+        return self._setting("n_features")
 
-    def _setting(self, name: str) -> Any:
+    def _setting(self, name: str) -> Any | None:
         self._check_open()
         return self._settings.get(name)
-
-    @property
-    def readonly(self) -> bool:
-        """Whether changes are refused."""
-        return self._store.readonly
-
-    @property
-    def file(self) -> Path | None:
-        """The file that holds the collection; None if it is in PostgreSQL."""
-        return self._store.file
 
     @property
     def sequence(self) -> int:
@@ -872,8 +840,7 @@ class Collection:
         ids : int or str, or several, optional
             Only these, in their order; those that are unknown or have no code yet are left out.
         """
-        found, codes, _ = self.codes_and_encoder(ids)
-        return found, codes
+        return self.codes_and_encoder(ids)[:2]
 
     def codes_and_encoder(self, ids: Any = None) -> tuple[list[Id], Codes, Encoder | None]:
         """Return what :meth:`codes` does, and the encoder that made the codes; None before the first."""
@@ -897,7 +864,7 @@ class Collection:
         check_non_negative_int("n_items", n_items)
         with self._searcher.lock.reading():
             catalogue = self._searcher.catalogue
-            return catalogue.ids(catalogue.sample(n_items, seed))
+            return catalogue.ids(drawn(catalogue.all_seqs(), n_items, seed))
 
     def get(self, ids: Any) -> list[Item]:
         """Return items by id, in that order.
@@ -954,22 +921,21 @@ class Collection:
         ['hat', 'pen']
         """
         check_positive_int("chunk", chunk)
-        left = None if limit is None else check_non_negative_int("limit", limit)
+        left = sys.maxsize if limit is None else check_non_negative_int("limit", limit)
         self._catch_up()
-        begin = self._finder.cursor(order, descending, after, self.id_type)
-        among = self._filter(labels, where)
+        begin, among = self._finder.cursor(order, descending, after), self._filter(labels, where)
 
-        def listed(cursor: Cursor | None, left: int | None) -> Iterator[Item]:
+        def listed(cursor: Cursor | None, left: int) -> Iterator[Item]:
             if among != SearchFilter():  # filtered once, then read in chunks
                 seqs = [seq for seq, _ in self._in_step(lambda: self._finder.ordered(begin, among))][:left]
                 for start in range(0, len(seqs), chunk):
                     yield from self._finder.items_left(seqs[start : start + chunk])
                 return
-            while cursor is not None and (left is None or left > 0):
-                here, size = cursor, chunk if left is None else min(chunk, left)
+            while cursor is not None and left > 0:
+                here, size = cursor, min(chunk, left)
                 some, cursor = self._in_step(lambda: self._finder.page(here, among, size))  # noqa: B023 (called at once)
                 yield from some
-                left = None if left is None else left - size
+                left -= size
 
         return listed(begin, left)
 
@@ -1008,11 +974,9 @@ class Collection:
         ([3, 1], [2], None)
         """
         self._catch_up()
-        begin = self._finder.cursor(order, descending, after, self.id_type)
-        if cursor is not None:
-            if after is not None:
-                raise InvalidInputError("page takes after or cursor, one of the two.")
-            begin = begin.continued(cursor, self.id_type)
+        if cursor is not None and after is not None:
+            raise InvalidInputError("page takes after or cursor, one of the two.")
+        begin = self._finder.cursor(order, descending, after, cursor)
         limit, among = check_positive_int("limit", limit), self._filter(labels, where)
         items, following = self._in_step(lambda: self._finder.page(begin, among, limit))
         return ItemPage(items, None if following is None else str(following))
@@ -1076,7 +1040,7 @@ class Collection:
             index=searcher.engine.kind,
             refreshing=refresher.is_busy,
             progress=progress,
-            pending=refresher.is_busy or refresher.is_stale() or DUE in settings,
+            pending=refresher.is_busy or refresher.is_stale() or bool(settings.get(DUE)),
             bits_recomputed=settings.get("bits_recomputed", 0),
             refresh_error=None if refresher.error is None else str(refresher.error),
             n_bytes=self._store.database.size(),
@@ -1155,8 +1119,7 @@ class Collection:
             check_choice("rescore", rescore, get_args(Rescore))
         parts = inputs.check_include(include) if include else ()
         request = Request(k, None, rescore, asymmetric, parts, max_payload_bytes=max_payload_bytes)
-        among = self._ready(wait, labels, ids, where)
-        return self._in_step(lambda: self._search(vectors, among, request))
+        return self._search(vectors, request, wait, labels, ids, where)
 
     def range_search(
         self,
@@ -1183,13 +1146,20 @@ class Collection:
         """
         radius, parts = check_non_negative_int("radius", radius), inputs.check_include(include) if include else ()
         request = Request(radius=radius, parts=parts, max_results=max_results, max_payload_bytes=max_payload_bytes)
-        among = self._ready(wait, labels, ids, where)
-        return self._in_step(lambda: self._search(vectors, among, request))
+        return self._search(vectors, request, wait, labels, ids, where)
 
-    def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult:
-        queries = self._queries(vectors)
-        result = self._finder.search(queries, among, request)
-        return result[0] if queries.single else result
+    def _search(
+        self, vectors: Any, request: Request, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any
+    ) -> SearchResult:
+        self._ready(wait)
+        among = inputs.search_filter(labels, ids, where, self._settings)
+
+        def answer() -> SearchResult:
+            rows, single, generation = self._queries(vectors)
+            result = self._finder.search(rows, generation, among, request)
+            return result[0] if single else result
+
+        return self._in_step(answer)
 
     def search_by_id(
         self,
@@ -1236,20 +1206,19 @@ class Collection:
         searcher, generation = self._searcher, self._searcher.generation
         if generation is None or measure_of(rescore, generation.encoder) is not None:
             return False
-        waits = self._closed or self._store.readonly or self._is_touched or searcher.is_torn
+        waits = self._closed or self._store.readonly or self._is_touched
         is_small = n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
         in_memory = searcher.engine.kind == "memory"
         return in_memory and is_small and not waits and not self._refresher.is_stale(FAR_SHARE)
 
-    def _ready(self, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any) -> SearchFilter:
-        """Bring memory up to date, and return the filters."""
+    def _ready(self, wait: bool) -> None:
+        """Bring memory up to date before a search."""
         if wait or self._is_touched or self._searcher.is_torn or self._searcher.generation is None:
             self._catch_up()
         else:
             self._check_open()
         if wait:
             self._refresher.wait_for_codes()
-        return inputs.search_filter(labels, ids, where, self._settings)
 
     def _in_step(self, read: Callable[[], T]) -> T:
         """Read from memory and store; again if they differ, at last with changes kept out."""
@@ -1267,8 +1236,8 @@ class Collection:
                 self._catch_up()
                 return read()
 
-    def _queries(self, vectors: Any) -> Queries:
-        """Return queries as vectors, made by the embedding model of the codes in use."""
+    def _queries(self, vectors: Any) -> tuple[NDArray[Any], bool, Generation | None]:
+        """Return queries as vectors, whether there is one alone, and the generation whose embedding model made them."""
         generation, world = self._searcher.generation, self._settings.get("n_migrations", 0)
         try:
             width = self.n_features if generation is None else generation.encoder.n_features
@@ -1280,7 +1249,7 @@ class Collection:
             raise
         if generation is not None and not generation.world == world == self._settings.get("n_migrations", 0):
             raise OutOfStep
-        return Queries(rows, single, generation)
+        return rows, single, generation
 
     # ------------------------------------------------------------------ decisions
 
@@ -1332,16 +1301,23 @@ class Collection:
         max_error = decisions.check_share("max_error", max_error)
         unknown_share = decisions.check_share("unknown_share", unknown_share, zero=True)
         check_non_negative_int("n_neighbours", n_neighbours)
-        self._ready(wait, None, None, None)
-        encoder = decisions.scoring_encoder(self)
-        queries, unknown = self._queries(vectors), None
+        self._ready(wait)
+
+        def begin() -> tuple[Encoder, NDArray[Any], bool]:
+            encoder = decisions.scoring_encoder(self)
+            rows, single, generation = self._queries(vectors)
+            if generation is None or generation.encoder is not encoder:
+                raise OutOfStep
+            return encoder, rows, single
+
+        (encoder, rows, single), unknown = self._in_step(begin), None
         if unknown_share:
             if self._held_out is None or self._held_out[0] is not encoder:
                 self._held_out = encoder, decisions.held_out_probabilities(self, encoder)
             unknown = self._held_out[1]
         threshold = encoder.calibration.threshold(max_error, unknown, unknown_share)
-        found = decisions.decide(self, encoder, queries.vectors, threshold, n_neighbours)
-        return found[0] if queries.single else found
+        found = decisions.decide(self, encoder, rows, threshold, n_neighbours)
+        return found[0] if single else found
 
     def suspects(self, n: int = 100, *, labels: Any = None, progress: Progress = _silent) -> list[Suspect]:
         """Return the items whose label the other items contradict, the most certain first.
@@ -1401,7 +1377,6 @@ class Collection:
         >>> first.id >= 200, first.score <= second.score
         (True, True)
         """
-        self._catch_up()
         return decisions.choose_review(self, n, by, progress)
 
     def risk_coverage(self) -> RiskCoverage:
@@ -1419,7 +1394,6 @@ class Collection:
         >>> curve.n_rows, curve.coverage[-1], curve.error[-1] < 0.05
         (1000, 1.0, True)
         """
-        self._catch_up()
         return decisions.risk_coverage(self)
 
     # ------------------------------------------------------------------ insight
@@ -1472,7 +1446,6 @@ class Collection:
         >>> len(shown.ids), shown.x.shape, len(shown.suspects) < 20
         (200, (200,), True)
         """
-        self._catch_up()
         return insight.item_map(self, limit)
 
     def measure_quality(self, k: int = 10, *, window: int = 1000, per_call: int = 16, max_error: float = 0.02) -> None:
@@ -1529,12 +1502,12 @@ class Collection:
                 return
             if generation is None:
                 learner.hasher.snapshot()  # raises if it has learned nothing
-            if generation is not None and generation.encoder.version == learner.version and DUE not in self._settings:
-                number = None
-            else:
-                self._put_settings({DUE: True})
-                number = self._refresher.ask()
-        if wait and number is not None:
+            is_current = generation is not None and generation.encoder.version == learner.hasher.version_
+            if is_current and not self._settings.get(DUE):
+                return
+            self._put_settings({DUE: True})
+            number = self._refresher.ask()
+        if wait:
             self._refresher.wait(number)
 
     def change_hasher(
@@ -1565,7 +1538,7 @@ class Collection:
             settings: dict[str, Any] = {DUE: True} if n_items else {}
             with self._commit(settings, then=partial(setattr, self, "_learner", new)):
                 settings |= new.save(self._searcher.head.seq)
-            number = self._refresher.ask() if n_items and new.version else None
+            number = self._refresher.ask() if n_items and new.hasher.version_ else None
         if wait and number is not None:
             self._refresher.wait(number)
 
@@ -1765,6 +1738,6 @@ class Collection:
     def abandon_migration(self) -> None:
         """Drop the new vectors of a migration under way; the collection stays as it is."""
         with self._changing():
-            if "migration" in self._settings:
+            if self._settings.get("migration") is not None:
                 with self._commit({"migration": None}):
                     self._store.end_migration(adopt=False)

@@ -1,7 +1,7 @@
 """Finder: answers of a collection: what a search finds, in which order, and items in an order.
 
 The order of results is one rule, for collections, the service and the command line: codes find :func:`n_candidates`
-items per query, and :func:`ranked` orders them by what :func:`measure_of` says.
+items per query, which are then ordered by what :func:`measure_of` says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial, reduce
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial, reduce
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_choice
 from onlinehash.collection.filters import Filter, compared_paths
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, labels_of
-from onlinehash.collection.searcher import Found, Generation, OutOfStep, Searcher
+from onlinehash.collection.searcher import Found, Generation, OutOfStep, Request, Searcher
 from onlinehash.collection.stores.sql import Seqs, SqlStore
 from onlinehash.collection.types import Id, Item, Label
 from onlinehash.encoders import Encoder
-from onlinehash.encoders.calibration import ClassLists
 from onlinehash.exceptions import InvalidInputError, LargeResultError, UnknownIdError
 from onlinehash.types import SearchResult
 
@@ -32,26 +31,6 @@ _log = logging.getLogger(__name__)
 _ROWS_PER_READ = 1000
 _FILTERS_KEPT = 16
 _PAYLOADS_LOOKED_AT = 100  # for a hint
-
-
-class Queries(NamedTuple):
-    """Queries of a search: their vectors, whether there is one alone, and the generation that encodes them."""
-
-    vectors: NDArray[Any]
-    single: bool
-    generation: Generation | None
-
-
-class Request(NamedTuple):
-    """What to find of every query: the k nearest items in an order, or all within a radius; what to include of them."""
-
-    k: int = 0
-    radius: int | None = None
-    rescore: str | None = None
-    asymmetric: bool = False
-    parts: tuple[str, ...] = ()
-    max_results: int | None = None
-    max_payload_bytes: int | None = None
 
 
 class Cursor(NamedTuple):
@@ -64,51 +43,31 @@ class Cursor(NamedTuple):
     def __str__(self) -> str:
         return f"{'-' if self.descending else ''}{self.order}:{json.dumps(self.after)}"
 
-    def continued(self, cursor: Any, id_type: str | None) -> Cursor:
-        """Return a cursor from its text, which must be that of a page in this order."""
-        begin = str(self._replace(after=None)).removesuffix("null")
-        try:
-            after = json.loads(cursor[len(begin) :]) if isinstance(cursor, str) and cursor.startswith(begin) else None
-        except (ValueError, RecursionError):
-            after = None
-        if type(after) not in (int, str) or (self.order == "arrival" and type(after) is not int):
-            raise InvalidInputError(
-                f"cursor={str(cursor)[:80]!r} is not of a page in this order; pass that of the page before, with the "
-                "same order and descending."
-            )
-        (known,) = check_item_ids(after, id_type if self.order == "id" else "int")
-        return self._replace(after=known)
-
 
 class Finder:
     """Search, filter and list the items of a collection.
 
     Parameters
     ----------
-    store, searcher, settings : the parts of a collection
+    store, searcher : the parts of a collection
     """
 
-    def __init__(self, store: SqlStore, searcher: Searcher, settings: dict[str, Any]) -> None:
-        self._store, self._searcher, self._settings = store, searcher, settings
-        self._passing: dict[tuple[Filter, int], tuple[Seqs, int]] = {}
+    def __init__(self, store: SqlStore, searcher: Searcher) -> None:
+        self._store, self._searcher = store, searcher
+        self._passing = lru_cache(_FILTERS_KEPT)(self._filtered)
 
     # ------------------------------------------------------------------ filters
 
-    def passing(self, where: Filter) -> tuple[Seqs, int]:
-        """Return the sequence numbers of items whose payload passes, sorted, and where the store stood."""
-        key = (where, self._searcher.head.n_changes)
-        known = self._passing.get(key)
-        if known is None:
-            with self._store.snapshot():
-                head = self._store.head()
-                known = self._store.filter(where), head.seq
-            if not len(known[0]):
-                self._hint(where)
-            if head.n_changes == key[1]:
-                while len(self._passing) >= _FILTERS_KEPT:
-                    self._passing.pop(next(iter(self._passing)), None)
-                self._passing[key] = known
-        return known
+    def _filtered(self, where: Filter, n_changes: int) -> tuple[Seqs, int]:
+        """Return the sequence numbers of items whose payload passes, sorted, and where the store stood.
+
+        The number of changes that memory knows makes a known answer one of now.
+        """
+        with self._store.snapshot():
+            seqs, seq = self._store.filter(where), self._store.head().seq
+        if not len(seqs):
+            self._hint(where)
+        return seqs, seq
 
     def _hint(self, where: Filter) -> None:
         """Log how to filter by lists, if nothing passes a filter that compares one with a value."""
@@ -129,7 +88,7 @@ class Finder:
         """
         parts, stood = list[Seqs](), list[int]()
         if among.where is not None:
-            seqs, seq = self.passing(among.where)
+            seqs, seq = self._passing(among.where, self._searcher.head.n_changes)
             parts.append(seqs)
             stood.append(seq)
         if among.ids is not None:
@@ -156,25 +115,20 @@ class Finder:
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, queries: Queries, among: SearchFilter, request: Request) -> SearchResult:
-        """Return what is asked for of the queries, among items that pass the filters."""
-        generation, searcher, parts = queries.generation, self._searcher, request.parts
+    def search(
+        self, vectors: NDArray[Any], generation: Generation | None, among: SearchFilter, request: Request
+    ) -> SearchResult:
+        """Return what is asked for of queries, which a generation encodes, among items that pass the filters."""
+        searcher, parts = self._searcher, request.parts
         if generation is None:
-            nothing: list[Any] = [[] for _ in queries.vectors]
+            nothing: list[Any] = [[] for _ in vectors]
             included: dict[str, Any] = dict.fromkeys(parts, nothing)
             return SearchResult(nothing, nothing, None, searcher.head.seq, **included, staleness=searcher.staleness)
-        measure = None if request.radius is not None else measure_of(request.rescore, generation.encoder)
-        codes, scores = generation.encode_queries(queries.vectors, request.asymmetric, measure == "learned")
+        measure = measure_of(request.rescore, generation.encoder)
+        codes, scores = generation.encode_queries(vectors, request.asymmetric, measure == "learned")
         with self._in_one_state(among) as allowed:
-            found = searcher.search(
-                generation,
-                codes,
-                allowed,
-                k=request.k if measure is None else n_candidates(request.k),
-                radius=request.radius,
-                asymmetric=request.asymmetric,
-                max_results=request.max_results,
-            )
+            n_found = request.k if measure is None else n_candidates(request.k)
+            found = searcher.search(generation, codes, request._replace(k=n_found), allowed)
             seq = searcher.head.seq
         included = {}
         if measure is not None or "vectors" in parts or "payload" in parts:
@@ -184,12 +138,12 @@ class Finder:
                     raise OutOfStep
                 if measure is not None:
                     vectors_of = self._vectors(found)
-                    for row, (query, some) in enumerate(zip(queries.vectors, found, strict=True)):
-                        learned = (None, None) if scores is None else (scores[row], some.lists)
-                        order, far = ranked(
-                            generation.encoder, measure, query, learned[0], vectors_of(some.seqs), learned[1], request.k
-                        )
-                        found[row] = Found._make(column[order] for column in some)._replace(distances=far)
+                    for row, (query, some) in enumerate(zip(vectors, found, strict=True)):
+                        far = vector_distances(query, vectors_of(some.seqs), measure)
+                        if scores is not None:
+                            far = generation.encoder.calibration.distances(scores[row], some.lists, 1.0 - far)
+                        order = np.argsort(far, kind="stable")[: request.k]  # ties stay in order
+                        found[row] = Found._make(column[order] for column in some)._replace(distances=far[order])
                 if "payload" in parts:
                     included["payload"] = self._payloads(found, request.max_payload_bytes)
                 if "vectors" in parts:
@@ -202,7 +156,7 @@ class Finder:
     def _vectors(self, found: Sequence[Found]) -> Callable[[Seqs], NDArray[Any]]:
         """Return a function that gives the vectors of sequence numbers that were found."""
         seqs = np.unique(np.concatenate([some.seqs for some in found]))
-        rows = np.empty((0, self._settings["n_features"]), self._store.vector_dtype)
+        rows = np.empty((0, self._searcher.settings["n_features"]), self._store.vector_dtype)
         if len(seqs):
             rows = self._store.rows(seqs.tolist()).vectors
         return lambda wanted: rows[np.searchsorted(seqs, wanted)]
@@ -239,9 +193,22 @@ class Finder:
         with self._store.snapshot():
             return self.items(self._store.items_left(seqs))
 
-    def cursor(self, order: str, descending: bool, after: Id | None, id_type: str | None) -> Cursor:
-        """Return where a listing begins."""
+    def cursor(self, order: str, descending: bool, after: Id | None = None, text: str | None = None) -> Cursor:
+        """Return where a listing begins: behind an id, or where the text of a cursor says."""
         begin = Cursor(check_choice("order", order, ("id", "arrival")), bool(descending))
+        id_type = self._searcher.settings.get("id_type")
+        if text is not None:
+            start, last = str(begin).removesuffix("null"), None
+            if str(text).startswith(start):
+                with suppress(ValueError, RecursionError):
+                    last = json.loads(str(text).removeprefix(start))
+            if type(last) not in ((int, str) if order == "id" else (int,)):
+                raise InvalidInputError(
+                    f"cursor={str(text)[:80]!r} is not of a page in this order; pass that of the page before, with the "
+                    "same order and descending."
+                )
+            (known,) = check_item_ids(last, id_type if order == "id" else "int")
+            return begin._replace(after=known)
         if after is None:
             return begin
         (id,) = check_item_ids(after, id_type)
@@ -274,15 +241,11 @@ class Finder:
                 raise OutOfStep
             catalogue = self._searcher.catalogue
             seqs = catalogue.all_seqs() if allowed is None else allowed
-            rows = list(zip(seqs.tolist(), catalogue.ids(seqs), strict=True))
-        if cursor.order == "id":
-            rows.sort(key=itemgetter(1))
-        key = itemgetter(1 if cursor.order == "id" else 0)
-        if cursor.descending:
-            rows.reverse()
-        if cursor.after is None:
+            ids = catalogue.ids(seqs)
+        key, after = itemgetter(1 if cursor.order == "id" else 0), cursor.after
+        rows = sorted(zip(seqs.tolist(), ids, strict=True), key=key, reverse=cursor.descending)
+        if after is None:
             return rows
-        after: Any = cursor.after
         return [row for row in rows if (key(row) < after if cursor.descending else key(row) > after)]
 
 
@@ -310,28 +273,8 @@ def n_candidates(k: int) -> int:
     return max(10 * k, 100)
 
 
-def ranked(
-    encoder: Encoder,
-    measure: str,
-    query: NDArray[Any],
-    scores: NDArray[Any] | None,
-    vectors: NDArray[Any],
-    lists: ClassLists | None,
-    k: int,
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the places of the k nearest of some items, nearest first, and their distances; ties stay in order.
-
-    The learned order takes the class scores of the query, and the class lists of the items.
-    """
-    distances = vector_distances(query, vectors, "cosine" if measure == "learned" else measure)
-    if scores is not None and lists is not None:
-        distances = encoder.calibration.distances(scores, lists, 1.0 - distances)
-    order = np.argsort(distances, kind="stable")[:k]
-    return order, distances[order]
-
-
 def vector_distances(query: NDArray[Any], vectors: NDArray[Any], measure: str) -> NDArray[np.float64]:
-    """Return the Euclidean distances, or one minus the cosines of the angles (1 where a vector is zero).
+    """Return the Euclidean distances for "l2", else one minus the cosines of the angles (1 where a vector is zero).
 
     Examples
     --------

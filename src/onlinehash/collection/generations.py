@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import UTC, datetime
-from threading import Condition, Thread, current_thread
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection.decisions import calibrated, draw_labelled
 from onlinehash.collection.insight import EncoderRecord, with_record
 from onlinehash.collection.learner import rows_per_chunk
-from onlinehash.collection.searcher import Generation
 from onlinehash.collection.stores.sql import CodeColumns
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import InvalidInputError, NotLearnedError, OnlineHashError
@@ -39,6 +38,7 @@ PATIENCE = 10.0
 # Rows read and encoded at a time. Python code that checks rows keeps the interpreter's lock, for which searches wait up
 # to 5 ms each time; so few rows are checked in less than 1 ms, and reading the next ones releases the lock.
 _ROWS_PER_CHUNK = 256
+_NEVER = float("inf")
 _REST = 3  # times as long as searches have waited, none waits again
 
 DUE = "refresh_due"
@@ -80,19 +80,23 @@ class Refresher:
         self._settings = collection._settings
         self._state = Condition()
         self._thread: Thread | None = None
-        self._is_wanted, self._not_before, self._stopping = False, 0.0, False
-        self._n_begun = self._n_ended = 0  # refreshes
+        self._due, self._stopping = _NEVER, False  # time.monotonic() of the next refresh; 0.0: now
+        self._n_begun = self._n_ended = self.n_encoded = 0  # refreshes, and items of the last one
         self.error: Exception | None = None
         """What ended the last refresh too early."""
-        self.is_building, self.n_encoded = False, 0
         self._next_wait = 0.0  # time.monotonic() before which no search waits
         self._warned_of = 0  # generation whose codes a reader was told to be old
+
+    @property
+    def is_building(self) -> bool:
+        """Whether a refresh is under way."""
+        return self._n_begun > self._n_ended
 
     @property
     def is_busy(self) -> bool:
         """Whether a refresh is under way, or about to begin."""
         with self._state:
-            return self.is_building or self._n_begun > self._n_ended or (self._is_wanted and not self._not_before)
+            return self.is_building or not self._due
 
     # ------------------------------------------------------------------ deciding
 
@@ -101,42 +105,38 @@ class Refresher:
         n_learned = self._searcher.head.n_learned
         if self._settings["refresh"] != "auto" or self._searcher.generation is None or not n_learned:
             return False
-        return abs(n_learned - self._searcher.version) >= max(1.0, share * n_learned)
+        return abs(self._searcher.staleness) >= max(1.0, share * n_learned)
 
     def after_change(self) -> None:
         """Make the first codes as soon as there can be some; ask for new ones if they are due, now or once idle."""
-        n_learned, version = self._searcher.head.n_learned, self._searcher.version
-        if self._searcher.generation is None:
-            if n_learned and self._searcher.head.n_items:
+        searcher, policy = self._searcher, self._settings["refresh"]
+        n_learned, generation = searcher.head.n_learned, searcher.generation
+        if generation is None:
+            if n_learned and searcher.head.n_items:
                 try:
                     self._build()
                 except OnlineHashError as error:
                     self.error = error
             return
-        policy, since = self._settings["refresh"], abs(n_learned - version)
-        encoder, hasher = self._searcher.generation.encoder, (self._settings["method"], self._settings["n_bits"])
-        is_other = (encoder.method, encoder.n_bits) != hasher  # which could not make codes before
-        if is_other and n_learned and not (self.is_building or self._is_wanted):
-            self.ask()
-            return
-        if policy == "auto":
-            if since >= max(MIN_LEARNED, version):
+        hasher = self._settings["method"], self._settings["n_bits"]
+        if n_learned and (generation.encoder.method, generation.encoder.n_bits) != hasher:
+            if not self.is_building and self._due == _NEVER:  # the hasher could not make codes before
                 self.ask()
-            elif since >= max(1.0, STALE_SHARE * n_learned):
-                self.ask(IDLE_SECONDS)
-        elif isinstance(policy, int) and since >= policy:
+            return
+        since = abs(n_learned - searcher.version)
+        if policy != "manual" and since >= (max(MIN_LEARNED, searcher.version) if policy == "auto" else policy):
             self.ask()
+        elif policy == "auto" and since >= max(1.0, STALE_SHARE * n_learned):
+            self.ask(IDLE_SECONDS)
 
     def ask(self, delay: float = 0.0) -> int:
         """Ask for a refresh after a time without changes, and return its number."""
         with self._state:
-            asked_before = self._is_wanted and self._not_before == 0.0
-            self._is_wanted = True
-            self._not_before = time.monotonic() + delay if delay and not asked_before else 0.0
+            self._due = time.monotonic() + delay if delay and self._due else 0.0
             if self._thread is None and not self._stopping:
                 self._thread = Thread(target=self._work, name="onlinehash refresh", daemon=True)
                 self._thread.start()
-            if not self._not_before:
+            if not self._due:
                 self._state.notify_all()
             return self._n_begun + 1
 
@@ -152,7 +152,7 @@ class Refresher:
     def wait_for_codes(self) -> None:
         """Before a search: wait for a refresh while the codes are far behind what was learned, but not for ever."""
         start, searcher = time.monotonic(), self._searcher
-        if start < self._next_wait or self._thread is current_thread() or not self.is_stale(FAR_SHARE):
+        if start < self._next_wait or not self.is_stale(FAR_SHARE):
             return
         unknown = f"the codes do not know {searcher.staleness} of {searcher.head.n_learned} instances"
         if self._store.readonly:
@@ -173,7 +173,7 @@ class Refresher:
             thread, self._stopping = self._thread, True
             self._state.notify_all()
         try:
-            if thread is not None and thread is not current_thread():
+            if thread is not None:
                 thread.join()
         finally:
             self._stopping = False
@@ -182,15 +182,15 @@ class Refresher:
         """Refresh while that is wanted and due."""
         while True:
             with self._state:
-                if self._stopping or not self._is_wanted:
+                if self._stopping or self._due == _NEVER:
                     self._thread = None
                     self._state.notify_all()
                     return
-                rest = self._not_before - time.monotonic()
+                rest = self._due - time.monotonic()
                 if rest > 0:
                     self._state.wait(rest)
                     continue
-                self._is_wanted, self.error = False, None
+                self._due, self.error, self.n_encoded = _NEVER, None, 0
                 self._n_begun += 1
             try:
                 while not self._build():
@@ -207,11 +207,10 @@ class Refresher:
         begun, collection = time.monotonic(), self._collection
         with collection._changing() as learner:
             current = self._searcher.generation
-            is_new = current is None or current.encoder.version != learner.version or DUE in self._settings
+            is_new = current is None or current.encoder.version != learner.hasher.version_ or self._settings.get(DUE)
             if not self._searcher.head.n_items or not is_new:
                 return True
             hasher, sample = deepcopy(learner.hasher), draw_labelled(collection)  # which may go on learning meanwhile
-            self.n_encoded, self.is_building = 0, True
         chunks = list[CodeColumns]()
         try:
             with single_threaded_products():  # switched once, not for every chunk
@@ -237,8 +236,6 @@ class Refresher:
                 if collection._learner is learner:
                     raise
             return False
-        finally:
-            self.is_building = False
         return True
 
 
@@ -247,7 +244,7 @@ def encode_stream(
 ) -> Iterator[CodeColumns]:
     """Yield the codes of the rows of the stream after a sequence number, some at a time."""
     store, limit = collection._store, min(_ROWS_PER_CHUNK, rows_per_chunk(collection._store))
-    generation = Generation(0, encoder, collection._searcher.engine.to_device)
+    generation = collection._searcher.generation_of(0, encoder)
     while len(rows := store.stream(after, limit, table)):
         yield CodeColumns(rows.seqs, generation.encode_stored(rows.vectors))
         after = int(rows.seqs[-1])
@@ -275,9 +272,7 @@ def taking_into_use(
 
     def search_them() -> None:
         then()
-        world = collection._settings.get("n_migrations", 0)
-        generation = Generation(number, encoder, searcher.engine.to_device, world)
-        searcher.replace(generation, seqs, codes, store.last)
+        searcher.switch(searcher.generation_of(number, encoder), searcher.catalogue, store.last)
 
     with collection._commit(settings, then=search_them):
         yield

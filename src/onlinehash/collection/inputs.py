@@ -116,11 +116,7 @@ def check_item_ids(ids: Any, id_type: str | None, *, ordered: bool = False, repe
         raise InvalidInputError("ids is a set, which has no order; pass a list, in the order of the rows.")
     checked = check_ids(ids if isinstance(ids, list) or hasattr(ids, "__array__") else list(ids))
     listed = checked.tolist() if isinstance(checked, np.ndarray) else list(checked)
-    given = type(listed[0]).__name__ if listed else None
-    if id_type is not None and given not in (None, id_type):
-        raise InvalidInputError(f"ids holds {given}; the ids of this collection are {id_type}.")
-    if given == "str":
-        check_encodable("ids", listed)
+    _check_type("ids", listed, id_type, InvalidInputError)
     if repeated:
         return list(dict.fromkeys(listed))
     if len(set(listed)) < len(listed):
@@ -129,10 +125,14 @@ def check_item_ids(ids: Any, id_type: str | None, *, ordered: bool = False, repe
     return listed
 
 
-def check_encodable(name: str, values: list[Any]) -> None:
-    """Refuse strings that are not Unicode text."""
+def _check_type(name: str, values: list[Any], known: str | None, error: type[InvalidInputError]) -> None:
+    """Refuse values of another type than those of the collection, and strings that are not Unicode text."""
+    given = type(values[0]).__name__ if values else known
+    if known is not None and given != known:
+        raise error(f"{name} holds {given}; the {name} of this collection are {known}.")
     try:
-        "".join(map(str, values)).encode()
+        if given == "str":
+            "".join(values).encode()
     except UnicodeEncodeError:
         raise InvalidInputError(f"{name} holds a string that is not Unicode text (a lone surrogate).") from None
 
@@ -150,7 +150,8 @@ def named_features(vectors: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 @_named()
 def check_vectors(vectors: Any, n_rows: int, single: bool, settings: Mapping[str, Any]) -> NDArray[Any]:
     """Return vectors, one row per id, as they will be stored."""
-    given, n_features, dtype = as_array(vectors), settings.get("n_features"), settings["vector_dtype"]
+    given = as_array(vectors) if single else vectors
+    n_features, dtype = settings.get("n_features"), settings["vector_dtype"]
     rows = check_features(
         given[np.newaxis] if single and given.ndim == 1 else given, n_features=n_features, owner="this collection"
     )
@@ -202,11 +203,8 @@ def label_texts(labels: Any, n_rows: int, single: bool, label_type: str | None) 
     several = isinstance(targets, LabelSets)
     values: list[Any] = [list(some) for some in targets] if several else np.asarray(targets).tolist()
     flat = [label for some in values for label in some] if several else values
-    given_type = type(flat[0]).__name__ if flat else None
-    if label_type is not None and given_type not in (None, label_type) and (labelled is None or labelled.any()):
-        raise InvalidLabelsError(f"labels holds {given_type}; the labels of this collection are {label_type}.")
-    if given_type == "str":
-        check_encodable("labels", flat)
+    if labelled is None or labelled.any():
+        _check_type("labels", flat, label_type, InvalidLabelsError)
     if several:
         return [_encode(value[0] if len(value) == 1 else value) if value else None for value in values]
     texts: list[str | None] = list(map(_label_text, values))
@@ -262,23 +260,19 @@ def is_link(label: Label) -> bool:
 def payload_texts(payload: Any, n_rows: int, single: bool) -> list[str | None]:
     """Return the payload of every row as JSON."""
     values = records([payload] if single else payload, n_rows)
-    return [None if value is None else _payload_text(value, row) for row, value in enumerate(values)]
-
-
-def _payload_text(value: Any, row: int) -> str:
-    try:
-        text = _encode(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"payload of row {row} cannot be written as JSON: {error}.") from error
-    if ("\\u0000" in text or "\\ud" in text) and not _is_storable(text):
-        raise InvalidInputError(
-            f"payload of row {row} holds a string with U+0000 or a lone surrogate; no database filters by it."
-        )
-    if len(text) > MAX_PAYLOAD:
-        raise InvalidInputError(
-            f"payload of row {row} has {len(text)} characters of JSON; at most {MAX_PAYLOAD}. Store a link instead."
-        )
-    return text
+    texts = [None if value is None else _encode(value) for value in values]
+    for row, text in enumerate(texts):
+        if text is None:
+            continue
+        if ("\\u0000" in text or "\\ud" in text) and not _is_storable(text):
+            raise InvalidInputError(
+                f"payload of row {row} holds a string with U+0000 or a lone surrogate; no database filters by it."
+            )
+        if len(text) > MAX_PAYLOAD:
+            raise InvalidInputError(
+                f"payload of row {row} has {len(text)} characters of JSON; at most {MAX_PAYLOAD}. Store a link instead."
+            )
+    return texts
 
 
 def _is_storable(text: str) -> bool:
@@ -338,7 +332,5 @@ def _wanted_labels(labels: Any, label_type: str | None) -> list[Label]:
     if len(listed) == 0:
         raise InvalidInputError("labels is empty; name the labels to search among, or leave it out.")
     plain: list[Label] = check_labels(listed, len(listed)).tolist()
-    given = type(plain[0]).__name__
-    if label_type is not None and given != label_type:
-        raise InvalidLabelsError(f"labels holds {given}; the labels of this collection are {label_type}.")
+    _check_type("labels", plain, label_type, InvalidLabelsError)
     return plain

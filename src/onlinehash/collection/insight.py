@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isnan, sqrt
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onlinehash._internal.validation import check_positive_int
 from onlinehash.collection.decisions import contradictions, read_rows
 from onlinehash.collection.inputs import label_set, labels_of
-from onlinehash.collection.searcher import Searcher
+from onlinehash.collection.searcher import OutOfStep, Request, Searcher, drawn
 from onlinehash.collection.types import Batch, Id, Label
 from onlinehash.encoders import Encoder
 from onlinehash.encoders.calibration import softmax
@@ -37,8 +37,6 @@ KEPT_RECORDS = 256
 _MAX_VALUES = 20_000_000  # real values that a map is made of
 _MAP_AXES, _MIN_ROWS_OF_TSNE = 50, 5
 _LEARNED_PER_RECORD, _SECONDS_PER_RECORD = 1000, 60.0  # of the quality, whichever comes first
-
-T = TypeVar("T", "EncoderRecord", "QualityRecord")
 
 
 @dataclass(frozen=True)
@@ -123,27 +121,20 @@ class History:
     quality: list[QualityRecord]
 
 
-_NAMES: dict[type, str] = {EncoderRecord: "history:encoders", QualityRecord: "history:quality"}
-
-
 def with_record(settings: Mapping[str, Any], record: EncoderRecord | QualityRecord) -> dict[str, Any]:
     """Return the setting that holds the records of a kind, with one more; the oldest beyond the number kept go."""
-    name = _NAMES[type(record)]
-    row = [
-        value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else value for value in astuple(record)
-    ]
+    name = "history:encoders" if isinstance(record, EncoderRecord) else "history:quality"
+    row = vars(record) | {"at": record.at.isoformat(timespec="milliseconds")}
     return {name: [*settings.get(name, []), row][-KEPT_RECORDS:]}
 
 
 def read_history(settings: Mapping[str, Any]) -> History:
     """Return all records that are kept."""
-    return History(_read(settings, EncoderRecord), _read(settings, QualityRecord))
-
-
-def _read(settings: Mapping[str, Any], kind: type[T]) -> list[T]:
-    names = [field.name for field in fields(kind)]
-    rows: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in settings.get(_NAMES[kind], [])]
-    return [kind(**row | {"at": datetime.fromisoformat(row["at"])}) for row in rows]
+    encoders, quality = (
+        [row | {"at": datetime.fromisoformat(row["at"])} for row in settings.get(f"history:{kind}", [])]
+        for kind in ("encoders", "quality")
+    )
+    return History([EncoderRecord(**row) for row in encoders], [QualityRecord(**row) for row in quality])
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +173,8 @@ def item_map(collection: Collection, limit: int) -> ItemMap:
     if encoder is None:
         return ItemMap(None, ids, labels, np.empty(0), np.empty(0), suspects)
     with collection._searcher.lock.reading():
-        seqs = collection._searcher.catalogue.sample(min(limit, max(2, _MAX_VALUES // encoder.weights.shape[1])), 0)
+        seqs = collection._searcher.catalogue.all_seqs()
+    seqs = drawn(seqs, min(limit, max(2, _MAX_VALUES // encoder.weights.shape[1])), 0)
     describe = encoder.class_scores if encoder.classes else encoder.project
     values = list[NDArray[Any]]()
     hasher = collection.hasher if encoder.classes else None
@@ -238,21 +230,15 @@ class Quality:
         self._measured = Prequential(k, window=window)
         self._errors: deque[bool | None] = deque(maxlen=window)  # of labels that were given; None where none was
         self._has_warned = False
-        self._recorded: tuple[int, float, int] | None = (
-            None  # instances learned, seconds and queries at the last record
-        )
-
-    @property
-    def n_queries(self) -> int:
-        """Number of queries so far."""
-        return self._measured.n_queries
+        self._next_record, self._n_recorded = (0, 0.0), 0  # instances learned and seconds; queries at the last one
 
     def stats(self) -> dict[str, Any]:
         """Return what the statistics of a collection say of it."""
-        if not self.n_queries:
+        measured = self._measured
+        if not measured.n_queries:
             return {}
-        average = _number(self._measured.mean_average_precision)
-        stats = {"precision": self._measured.precision, "mean_average_precision": average, "n_queries": self.n_queries}
+        average = _number(measured.mean_average_precision)
+        stats = {"precision": measured.precision, "mean_average_precision": average, "n_queries": measured.n_queries}
         if self._errors:
             given = [error for error in self._errors if error is not None]
             stats |= {"coverage": len(given) / len(self._errors), "error": sum(given) / len(given) if given else None}
@@ -289,8 +275,8 @@ class Quality:
         vectors, k = np.asarray(batch.vectors[rows], np.float32), self._measured.k
         try:
             codes, scores = generation.encode_queries(vectors, False, bool(generation.encoder.classes))
-            found = searcher.search(generation, codes, k=k + 1)  # one may be the item itself
-        except OnlineHashError:  # a search engine that is away is no reason to refuse items
+            found = searcher.search(generation, codes, Request(k + 1))  # one may be the item itself
+        except (OnlineHashError, OutOfStep):  # a search engine that is away is no reason to refuse items
             return
         if scores is not None:
             self._decide(generation.encoder, scores, [label_set(batch.labels[row]) for row in rows])
@@ -303,18 +289,14 @@ class Quality:
 
     def record(self, settings: Mapping[str, Any], n_learned: int, sequence: int) -> dict[str, Any]:
         """Return the setting with one more record, unless the last was made a moment ago."""
-        time = monotonic()
-        if not self.n_queries:
+        measured, now = self._measured, monotonic()
+        is_soon = n_learned < self._next_record[0] and now < self._next_record[1]
+        if is_soon or measured.n_queries == self._n_recorded:
             return {}
-        if self._recorded is not None:
-            learned_at, recorded_at, n_queries = self._recorded
-            is_soon = n_learned - learned_at < _LEARNED_PER_RECORD and time - recorded_at < _SECONDS_PER_RECORD
-            if n_queries == self.n_queries or is_soon:
-                return {}
-        self._recorded = n_learned, time, self.n_queries
-        average = _number(self._measured.mean_average_precision)
-        precision = round(self._measured.precision, 6)
-        record = QualityRecord(sequence, n_learned, datetime.now(UTC), precision, average, self.n_queries)
+        self._n_recorded = measured.n_queries
+        self._next_record = n_learned + _LEARNED_PER_RECORD, now + _SECONDS_PER_RECORD
+        average, precision = _number(measured.mean_average_precision), round(measured.precision, 6)
+        record = QualityRecord(sequence, n_learned, datetime.now(UTC), precision, average, measured.n_queries)
         return with_record(settings, record)
 
 

@@ -36,7 +36,9 @@ class Learner:
 
     def __init__(self, store: SqlStore, hasher: OnlineHasher) -> None:
         self._store, self.hasher = store, hasher
-        self._n_unsaved_bytes, self._state_size = 0, 0
+        self._state_size = 0
+        self.n_unsaved_bytes = 0
+        """Bytes of vectors that the last state does not know."""
         self.is_due = False
         """Whether enough was learned since the last state to write another."""
 
@@ -70,15 +72,8 @@ class Learner:
                     replaced.append(i)
         if replaced:
             self.learn(old.vectors[replaced], [old.labels[i] for i in replaced], unlearn=True)
-        rows = np.flatnonzero(is_new)
-        if len(rows):
-            self.learn(batch.vectors[rows], [batch.labels[row] for row in rows])
-        self._count(batch.vectors[~is_new].nbytes)
-
-    @property
-    def version(self) -> int:
-        """The version that a snapshot would have."""
-        return self.hasher.version_
+        self.n_unsaved_bytes += batch.vectors[~is_new].nbytes
+        self.learn(batch.vectors[is_new], [batch.labels[row] for row in np.flatnonzero(is_new)])
 
     def learn(self, vectors: NDArray[Any], labels: Sequence[str | None], *, unlearn: bool = False) -> None:
         """Learn from rows as they are stored, or unlearn them.
@@ -92,13 +87,9 @@ class Learner:
             self.hasher._unlearn_learned(rows, targets_of(labelled))
         elif len(rows):
             self.hasher.partial_fit(rows, targets_of(labelled) if self.hasher.supervised else None)
-        self._count(vectors.nbytes)
-
-    def _count(self, n_bytes: int) -> None:
-        """Note what the stream keeps until the next state is written."""
-        self._n_unsaved_bytes += n_bytes
+        self.n_unsaved_bytes += vectors.nbytes  # which the stream keeps until the next state is written
         wanted = max(_MIN_BYTES_PER_STATE, _BYTES_OF_VECTORS_PER_BYTE_OF_STATE * self._state_size)
-        self.is_due = self._n_unsaved_bytes > wanted
+        self.is_due = self.n_unsaved_bytes > wanted
 
     def learn_stream(self, table: str = "stream", progress: Progress = lambda done, total: None) -> None:
         """Learn from all stored items in order of arrival; not from rows of items that are gone."""
@@ -108,24 +99,11 @@ class Learner:
             after, n_done = int(rows.seqs[-1]), n_done + len(rows)
             progress(n_done, n_items)
 
-    def check_unlearns(self) -> None:
-        """Raise if the hasher cannot unlearn."""
-        if not self.hasher.unlearns:
-            raise InvalidInputError(
-                f"unlearn=True, but {self.hasher!r} cannot unlearn; HROH can. To learn again from what is left, "
-                "delete, then call collection.change_hasher(...)."
-            )
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether the store has the last state."""
-        return not self._n_unsaved_bytes
-
     def save(self, seq: int) -> dict[str, Any]:
         """Write the state, which has learned up to a sequence number, and return the settings that describe it."""
         state = self.hasher.to_bytes()
-        self._store.put_state(state, seq, self.version)
-        self._n_unsaved_bytes, self._state_size, self.is_due = 0, len(state), False
+        self._store.put_state(state, seq, self.hasher.version_)
+        self.n_unsaved_bytes, self._state_size, self.is_due = 0, len(state), False
         settings: dict[str, Any] = {"method": self.hasher.name, "n_bits": self.hasher.n_bits}
         if hasattr(self.hasher, "n_features_in_"):
             settings["n_features"] = self.hasher.n_features_in_
@@ -137,7 +115,10 @@ class Learner:
         if hasher is None or (isinstance(hasher, str) and hasher.lower() == own.name):
             return
         given = as_hasher(hasher) if isinstance(hasher, str) else hasher
-        if not same_recipe(own, given):
+        is_seeded = isinstance(own.random_state, Integral) and isinstance(given.random_state, Integral)
+        seed = {} if is_seeded else {"random_state": None}  # one without a seed matches any seed
+        own_recipe, recipe = (type(one)(**one.get_params(deep=False) | seed).to_bytes() for one in (own, given))
+        if own_recipe != recipe:
             raise InvalidInputError(
                 f"This collection learns with {own!r}, not {given!r}. Open it without a hasher, and call "
                 "collection.change_hasher(...) to change it."
@@ -194,11 +175,3 @@ def as_hasher(hasher: OnlineHasher | str) -> OnlineHasher:
     if not isinstance(own.random_state, int):
         own.random_state = own._draw_seed()
     return own
-
-
-def same_recipe(one: OnlineHasher, other: OnlineHasher) -> bool:
-    """Return whether two hashers have the same method and parameters; one without a seed matches any seed."""
-    seeded = all(isinstance(each.random_state, Integral) for each in (one, other))
-    unseeded = {} if seeded else {"random_state": None}
-    recipes = [type(each)(**{**each.get_params(deep=False), **unseeded}).to_bytes() for each in (one, other)]
-    return recipes[0] == recipes[1]

@@ -30,11 +30,24 @@ MAX_SCORES = 1 << 24
 _log = logging.getLogger(__name__)
 _MIN_ROWS = 1024  # of arrays that grow
 _ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_BEHIND = "%s is behind the store: %s"
 _CODES_COMPARED = 500  # with those of an engine that outlives the process
 
 
 class OutOfStep(Exception):  # noqa: N818 (not an error: the caller repeats the search)
     """Something has changed between the parts of one search."""
+
+
+class Request(NamedTuple):
+    """What to find of every query: the k nearest items in an order, or all within a radius; what to include of them."""
+
+    k: int = 0
+    radius: int | None = None
+    rescore: str | None = None
+    asymmetric: bool = False
+    parts: tuple[str, ...] = ()
+    max_results: int | None = None
+    max_payload_bytes: int | None = None
 
 
 class Found(NamedTuple):
@@ -91,7 +104,8 @@ class Catalogue:
         if self._size > len(self._seqs):
             room = max(_MIN_ROWS, self._size, 3 * start // 2)
             for name in ("_seqs", "_ids", "_labels", "_alive", "_lists"):
-                setattr(self, name, _grown(getattr(self, name), room))
+                column = getattr(self, name)
+                setattr(self, name, np.resize(column, (room, *column.shape[1:])))
         self._seqs[start : self._size], self._ids[start : self._size] = items.seqs, items.ids
         self._labels[start : self._size] = list(map(self._numbers.__getitem__, items.labels))
         self._alive[start : self._size] = True
@@ -164,10 +178,6 @@ class Catalogue:
                 counts[label] = counts.get(label, 0) + n_items
         return {label: n_items for label, n_items in counts.items() if n_items}
 
-    def sample(self, n_items: int, seed: int) -> Seqs:
-        """Return sequence numbers at random, sorted; with the same seed mostly the same after a change."""
-        return drawn(self.all_seqs(), n_items, seed)
-
     def _rows(self, seqs: Seqs) -> NDArray[np.intp]:
         return np.searchsorted(self._seqs[: self._size], seqs)
 
@@ -179,12 +189,6 @@ def drawn(seqs: Seqs, n_items: int, seed: int) -> Seqs:
     keys = (seqs.astype(np.uint64) + np.uint64(seed)) * _ODD_MULTIPLIER
     keys = (keys ^ (keys >> np.uint64(29))) * _ODD_MULTIPLIER
     return np.sort(seqs[np.argpartition(keys, n_items)[:n_items]])
-
-
-def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
-    grown = np.empty((size, *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +254,8 @@ class Searcher:
 
     def __init__(self, store: SqlStore, engine: Engine) -> None:
         self._store, self.engine = store, engine
+        self.settings: dict[str, Any] = {}
+        """Those of the store; None for one that was removed."""
         self.catalogue = Catalogue()
         self.generation: Generation | None = None
         self._index: Index | None = None  # of that generation; None if the engine lacks changes
@@ -274,7 +280,7 @@ class Searcher:
 
     # ------------------------------------------------------------------ following the store
 
-    def load(self, world: int) -> None:
+    def load(self) -> None:
         """Read everything from the store, in a snapshot of it, and bring the engine up to date."""
         head, catalogue, generation = self._store.head(), Catalogue(), None
         catalogue.put(self._store.items())
@@ -282,29 +288,53 @@ class Searcher:
             encoder, number = self._store.generation()
             if number != head.generation:
                 raise self._store.database.damage(f"it has codes of generation {number}, not {head.generation}")
-            generation = Generation(number, Encoder.load(encoder), self.engine.to_device, world)
-        self._switch(generation, None, catalogue, head)
-        with self._logging():
-            self.mend()
+            generation = self.generation_of(number, Encoder.load(encoder))
+        self.switch(generation, catalogue, head)
+
+    def follow(self) -> None:
+        """Apply what another process has stored, in a snapshot of the store."""
+        head, changes = self._store.head(), None
+        if self._index is not None and head.generation == self.head.generation:
+            changes = self._store.changes_since(self.head.seq, head)
+        if changes is not None:
+            self.apply(changes, head)
+        if changes is None or len(self.catalogue) != head.n_items:
+            self.load()
+
+    def generation_of(self, number: int, encoder: Encoder) -> Generation:
+        """Return a generation, whose queries are made by the embedding model of now."""
+        return Generation(number, encoder, self.engine.to_device, self.settings.get("n_migrations", 0))
+
+    def switch(
+        self, generation: Generation | None, catalogue: Catalogue, head: Head, *, demanded: bool = False
+    ) -> None:
+        """Take a generation into use with its codes, read in a snapshot of the store or with changes kept out.
+
+        If the engine fails, later searches do, and nothing else, unless it is ``demanded``.
+        """
+        index, lists, seqs = None, None, catalogue.all_seqs()
+        if generation is not None:
+            stored = codes_of(seqs, self._store.codes(generation.number), self._store.database.damage)
+            codes, lists = generation.split(stored)
+            try:
+                index = self._filled(generation, seqs, codes)
+            except OnlineHashError as error:
+                if demanded:
+                    raise
+                _log.warning(_BEHIND, self.engine, error)
+        with self.lock.changing():
+            if lists is not None:
+                catalogue.put_class_lists(seqs, lists)
+            self.generation, self._index, self.catalogue, self.head = generation, index, catalogue, head
+            self.version = 0 if generation is None else generation.encoder.version
+            self.is_torn = False
+        if generation is not None and index is not None:
+            self.engine.keep(generation.number)
 
     def mend(self) -> None:
-        """Give the engine what it lacks, in a snapshot of the store that is in step with memory."""
-        if self.generation is not None and self.is_behind:
-            seqs = self.catalogue.all_seqs()
-            stored = codes_of(seqs, self._store.codes(self.generation.number), self._store.database.damage)
-            codes, lists = self.generation.split(stored)
-            index = self._filled(self.generation, seqs, codes)
-            self._switch(self.generation, index, self.catalogue, self.head, (seqs, lists))
-
-    @contextmanager
-    def _logging(self) -> Iterator[None]:
-        """Change the engine; if it fails, searches do, and nothing else."""
-        try:
-            yield
-        except DamagedError:
-            raise
-        except OnlineHashError as error:
-            _log.warning("%s is behind the store: %s", self.engine, error)
+        """Give the engine what it lacks, in a snapshot of the store that is in step with memory, or raise its error."""
+        if self.is_behind:
+            self.switch(self.generation, self.catalogue, self.head, demanded=True)
 
     def _filled(self, generation: Generation, seqs: Seqs, codes: Codes) -> Index:
         """Return the index of a generation; one that outlives the process is given what it lacks."""
@@ -320,38 +350,11 @@ class Searcher:
             index.upsert(codes, seqs)
         return index
 
-    def _switch(
-        self,
-        generation: Generation | None,
-        index: Index | None,
-        catalogue: Catalogue,
-        head: Head,
-        lists: tuple[Seqs, ClassLists | None] | None = None,
-    ) -> None:
-        with self.lock.changing():
-            if lists is not None and lists[1] is not None:
-                catalogue.put_class_lists(lists[0], lists[1])
-            self.generation, self._index, self.catalogue, self.head = generation, index, catalogue, head
-            self.version = 0 if generation is None else generation.encoder.version
-            self.is_torn = False
-        if generation is not None and index is not None:
-            self.engine.keep(generation.number)
-
-    def follow(self, world: int) -> None:
-        """Apply what another process has stored, in a snapshot of the store."""
-        head, changes = self._store.head(), None
-        if self._index is not None and head.generation == self.head.generation and not self.is_torn:
-            changes = self._store.changes_since(self.head.seq, head)
-        if changes is not None:
-            self.apply(changes, head)
-        if changes is None or len(self.catalogue) != head.n_items:
-            self.load(world)
-
     def apply(self, changes: Changes, head: Head) -> None:
         """Remove items that are gone and add new ones, as one change to those who search."""
         with self.lock.changing():
             self.is_torn = True  # until it is done: an interrupt may come at any time
-            gone = changes.gone
+            gone, seqs = changes.gone, changes.items.seqs
             if len(gone):
                 gone = gone[self.catalogue.known(gone)]
                 self.catalogue.delete(gone)
@@ -359,48 +362,34 @@ class Searcher:
             index, self._index, self.head, self.is_torn = self._index, None, head, False
             if index is None or self.generation is None:
                 return
-            with self._logging():
+            stored = changes.codes.codes
+            if changes.codes.seqs is not seqs:
+                stored = codes_of(seqs, changes.codes, self._store.database.damage)
+            try:
                 if len(gone):
                     index.delete(gone)
-                if len(changes.items.seqs):
-                    seqs, (code_seqs, stored) = changes.items.seqs, changes.codes
-                    if code_seqs is not seqs:
-                        stored = codes_of(seqs, changes.codes, self._store.database.damage)
+                if len(seqs):
                     codes, lists = self.generation.split(stored)
                     if lists is not None:
                         self.catalogue.put_class_lists(seqs, lists)
                     index.upsert(codes, seqs)
                 self._index = index
-
-    def replace(self, generation: Generation, seqs: Seqs, stored: Codes, head: Head) -> None:
-        """Take another generation into use, whose codes are stored already."""
-        self.is_torn, index = True, None
-        codes, lists = generation.split(stored)
-        with self._logging():
-            index = self._filled(generation, seqs, codes)
-        self._switch(generation, index, self.catalogue, head, (seqs, lists))
+            except OnlineHashError as error:
+                _log.warning(_BEHIND, self.engine, error)
 
     # ------------------------------------------------------------------ searching
 
     def search(
-        self,
-        generation: Generation,
-        queries: Any,
-        allowed: Seqs | None = None,
-        *,
-        k: int = 0,
-        radius: int | None = None,
-        asymmetric: bool = False,
-        max_results: int | None = None,
+        self, generation: Generation, queries: Any, request: Request, allowed: Seqs | None = None
     ) -> list[Found]:
-        """Return the k nearest items of every encoded query, or all within a radius, among all or those allowed."""
+        """Return what codes find of every encoded query, among all items or those allowed."""
         index = self._index
         if self.generation is not generation or index is None:
             raise OutOfStep
-        if radius is None:
-            result = index.search(queries, k, ids=allowed, asymmetric=asymmetric)
+        if request.radius is None:
+            result = index.search(queries, request.k, ids=allowed, asymmetric=request.asymmetric)
         else:
-            result = index.range_search(queries, radius, ids=allowed, max_results=max_results)
+            result = index.range_search(queries, request.radius, ids=allowed, max_results=request.max_results)
         columns = list(zip(result.ids, result.distances, strict=True))
         if self.engine.is_shared:  # others may have put more there
             known = (self.catalogue.known(seqs) for seqs, _ in columns)
@@ -418,12 +407,9 @@ class Searcher:
 
 
 def codes_of(seqs: Seqs, columns: CodeColumns, damage: Callable[[str], DamagedError]) -> Codes:
-    """Return the codes of sequence numbers, all of which must be there."""
+    """Return the codes of sequence numbers, sorted, all of which must be there."""
     order = np.argsort(columns.seqs, kind="stable")
-    places = np.searchsorted(columns.seqs, seqs, sorter=order)
-    if len(seqs) and (not len(order) or places.max() >= len(order)):
-        raise damage("codes of items are missing")
-    rows = order[places]
+    rows = order[np.isin(columns.seqs[order], seqs)]
     if not np.array_equal(columns.seqs[rows], seqs):
         raise damage("codes of items are missing")
     return columns.codes[rows]
