@@ -19,7 +19,7 @@ from onlinehash.collection.learner import Learner
 from onlinehash.collection.searcher import Generation, codes_of
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import NEW_STREAM, Seqs, SqlStore
-from onlinehash.collection.stores.sqlite import WriterLock, open_sqlite
+from onlinehash.collection.stores.sqlite import SqliteStore, WriterLock
 from onlinehash.collection.types import Item
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -140,7 +140,7 @@ class _Check:
     def run(self, sample: int) -> None:
         """Read everything there is, and compare it."""
         store, head, settings = self._store, self._store.head(), dict[str, Any]()
-        self.problems += store.database.problems()
+        self.problems += store.problems()
         with self.noting():
             settings = store.settings()
         with self.noting():
@@ -172,11 +172,11 @@ class _Check:
         """Read the codes of all items, and compare a sample with what the encoder makes of the stored vectors."""
         content, stored = self._store.generation()
         if stored != number:
-            raise self._store.database.damage(f"it has codes of generation {stored}, not {number}")
+            raise self._store.damage(f"it has codes of generation {stored}, not {number}")
         encoder = Encoder.load(content)
-        stored_codes = codes_of(seqs, self._store.codes(number), self._store.database.damage)
+        stored_codes = codes_of(seqs, self._store.codes(number), self._store.damage)
         if len(stored_codes) and stored_codes.shape[1] != Generation(number, encoder).stored_width:
-            raise self._store.database.damage(f"codes have {stored_codes.shape[1]} bytes, not {encoder.n_bits} bits")
+            raise self._store.damage(f"codes have {stored_codes.shape[1]} bytes, not {encoder.n_bits} bits")
         codes, _ = Generation(number, encoder).split(stored_codes)
         self.n_codes = len(codes)
         some = np.arange(len(seqs))
@@ -244,7 +244,7 @@ def restore(backup: Path, path: Path, overwrite: bool, progress: Progress) -> No
     """Check a backup, and put a copy of it where a collection is to be."""
     if path.exists() and not overwrite:
         raise InvalidInputError(f"{path} exists already; pass overwrite=True to replace it, or another path.")
-    with closing(open_sqlite(backup, readonly=True)) as kept:
+    with closing(SqliteStore(backup, readonly=True)) as kept:
         copy(kept, path, progress)
 
 
@@ -253,7 +253,7 @@ def copy(store: SqlStore, path: Path, progress: Progress) -> None:
     if store.file == path.resolve():
         raise InvalidInputError(f"{path} is the collection itself; name another file.")
     with replacing(path) as aside:
-        store.database.backup(aside, part_of(progress, 0, 2))
+        store.backup(aside, part_of(progress, 0, 2))
         report = check_collection(aside, progress=part_of(progress, 1, 2))
         if not report.ok:
             listed = "; ".join(report.problems[:3]) + ("; ..." if len(report.problems) > 3 else "")

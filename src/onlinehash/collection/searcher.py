@@ -281,7 +281,7 @@ class Searcher:
         if head.generation:
             encoder, number = self._store.generation()
             if number != head.generation:
-                raise self._store.database.damage(f"it has codes of generation {number}, not {head.generation}")
+                raise self._store.damage(f"it has codes of generation {number}, not {head.generation}")
             generation = Generation(number, Encoder.load(encoder), self.engine.to_device, world)
         self._switch(generation, None, catalogue, head)
         with self._logging():
@@ -291,7 +291,7 @@ class Searcher:
         """Give the engine what it lacks, in a snapshot of the store that is in step with memory."""
         if self.generation is not None and self.is_behind:
             seqs = self.catalogue.all_seqs()
-            stored = codes_of(seqs, self._store.codes(self.generation.number), self._store.database.damage)
+            stored = codes_of(seqs, self._store.codes(self.generation.number), self._store.damage)
             codes, lists = self.generation.split(stored)
             index = self._filled(self.generation, seqs, codes)
             self._switch(self.generation, index, self.catalogue, self.head, (seqs, lists))
@@ -365,7 +365,7 @@ class Searcher:
                 if len(changes.items.seqs):
                     seqs, (code_seqs, stored) = changes.items.seqs, changes.codes
                     if code_seqs is not seqs:
-                        stored = codes_of(seqs, changes.codes, self._store.database.damage)
+                        stored = codes_of(seqs, changes.codes, self._store.damage)
                     codes, lists = self.generation.split(stored)
                     if lists is not None:
                         self.catalogue.put_class_lists(seqs, lists)
