@@ -107,7 +107,7 @@ def _begin(collection: Collection, new: Embedder | None, vectors: Any) -> Embedd
             _check_destination(collection, new, vectors)
             name = None if new is None else new.name
             with collection._commit({"migration": {"embedder": name, "n_features": None}}):
-                collection._store.begin_migration()
+                collection._store.create_stream(NEW_STREAM)
             return new
         name = noted["embedder"]
         if new is not None and new.name != name:

@@ -245,7 +245,7 @@ def test_an_index_serves_comparisons_and_is_gone_when_dropped(small, place):
     def plan(where):
         store = collection._store
         condition, values = store.condition(parse_where({"it's 100%?.b\\": where}))
-        with store._writing():
+        with store._in_transaction(store._writer):
             store.execute("SET LOCAL enable_seqscan = off")
             rows = store.query(f"EXPLAIN SELECT seq FROM payloads WHERE {condition}", *values)
         return "\n".join(row for (row,) in rows)

@@ -72,19 +72,12 @@ class PostgresStore(SqlStore):
     database_errors = (psycopg.Error,)
 
     def __init__(self, name: str, url: str, *, readonly: bool = False) -> None:
-        super().__init__()
         self._parameters = _parameters(url)
         address = {"host": "localhost", "port": 5432, "dbname": "", **self._parameters}
         self._server = "{host}:{port}/{dbname}".format(**address)
-        self.place, self.readonly = f"The collection {name!r} in {self._server}", readonly
         self._schema = f"onlinehash_{name}"
         self._process, self._writer_pid = os.getpid(), 0  # here, and of the server
-        try:
-            with self._errors():
-                self._open()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(f"The collection {name!r} in {self._server}", readonly)
 
     # ------------------------------------------------------------------ the schema
 
@@ -94,7 +87,7 @@ class PostgresStore(SqlStore):
         if not self.query("SELECT 1 FROM pg_namespace WHERE nspname = ?", self._schema):
             if self.readonly:
                 raise DataNotFoundError(f"{self.place} is not there; open it for writing to create it.")
-            with self._writing():
+            with self._in_transaction(self._writer):
                 self.execute(f'CREATE SCHEMA "{self._schema}"')
                 self.create_tables(f"CREATE TABLE {name} {made.format(**_TYPES)}" for name, made in TABLES.items())
                 self.execute(f"COMMENT ON TABLE settings IS '{_COMMENT}'")
@@ -216,8 +209,8 @@ class PostgresStore(SqlStore):
     def set_id_type(self, id_type: str) -> None:
         """Make the columns of ids integers, if that is what ids are."""
         if id_type == "int":
-            for table in ("items", "stream", NEW_STREAM):
-                self.execute(f"ALTER TABLE IF EXISTS {table} ALTER id TYPE BIGINT USING id::bigint")
+            for table in ("items", "stream"):
+                self.execute(f"ALTER TABLE {table} ALTER id TYPE BIGINT USING id::bigint")
 
     # ------------------------------------------------------------------ maintenance
 
@@ -229,7 +222,7 @@ class PostgresStore(SqlStore):
     def backup(self, path: Path, progress: Progress) -> None:
         """Copy everything, as it is at one moment, to a new SQLite file."""
         with TemporaryDirectory(dir=path.parent) as folder, closing(SqliteStore(Path(folder) / path.name)) as copy:
-            with self.snapshot(), self._connection() as connection, copy._writing():
+            with self.snapshot(), self._connection() as connection, copy._in_transaction(copy._writer):
                 tables, n_copied = self._tables(), 0
                 n_rows = sum(self.query(f"SELECT count(*) FROM {table}")[0][0] for table in tables)
                 if NEW_STREAM in tables:

@@ -184,9 +184,10 @@ class SqlStore(ABC):
     begin_reading: str = "BEGIN"
     begin_writing: str
     database_errors: tuple[type[Exception], ...]
-    _writer: Any  # the connection that changes share
+    _writer: Any = None  # the connection that changes share
 
-    def __init__(self) -> None:
+    def __init__(self, place: str, readonly: bool) -> None:
+        self.place, self.readonly = place, readonly
         self._idle, self._active, self._closed = list[Any](), threading.local(), False
         self._readers = threading.BoundedSemaphore(16)  # connections; further threads wait for one
         self._head: dict[str, int] = {}  # in a transaction: the counters that it will write
@@ -195,8 +196,18 @@ class SqlStore(ABC):
         """The counters that the last transaction has written."""
         self.request: AppliedRequest | None = None
         """What the next transaction is to remember."""
+        try:
+            with self._errors():
+                self._open()
+        except BaseException:
+            self.close()
+            raise
 
     # ------------------------------------------------------------------ what a database defines
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Connect, create the tables if there are none, and check that they are ours."""
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -305,19 +316,22 @@ class SqlStore(ABC):
         with suppress(IndexError):  # until none is left
             while True:
                 self._idle.pop().close()
-        if hasattr(self, "_writer"):
+        if self._writer is not None:
             self._writer.close()
 
     # ------------------------------------------------------------------ transactions and statements
 
     @contextmanager
-    def _in_transaction(self, connection: Any, begin: str) -> Iterator[None]:
-        """Run all queries of this thread in a transaction of a connection; what the block does not commit is undone."""
+    def _in_transaction(self, connection: Any) -> Iterator[None]:
+        """Run all queries of this thread in a transaction of a connection, which is undone if the block fails."""
+        writes = connection is self._writer
         _roll_back(connection)  # if an interrupt came between a transaction and its end
         try:
-            connection.execute(begin)
+            connection.execute(self.begin_writing if writes else self.begin_reading)
             self._active.connection = connection
             yield
+            if writes:
+                connection.execute("COMMIT")
         finally:
             self._active.connection = None
             _roll_back(connection)
@@ -328,15 +342,8 @@ class SqlStore(ABC):
         if getattr(self._active, "connection", None) is not None:
             yield
             return
-        with self._connection() as connection, self._in_transaction(connection, self.begin_reading):
+        with self._connection() as connection, self._in_transaction(connection):
             yield
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Apply all statements of the block, durably, or none."""
-        with self._errors(), self._in_transaction(self._writer, self.begin_writing):
-            yield
-            self._writer.execute("COMMIT")
 
     @contextmanager
     def transaction(self, known: Head | None = None) -> Iterator[None]:
@@ -344,7 +351,7 @@ class SqlStore(ABC):
         if self.readonly:
             raise StorageError(f"{self.place} is open with readonly=True; open it for writing.")
         self._check_open()
-        with self._writing():
+        with self._errors(), self._in_transaction(self._writer):
             head = self.head()
             self._has_rival = self._has_rival or known not in (None, head)
             if self._has_rival:
@@ -391,13 +398,12 @@ class SqlStore(ABC):
 
     def settings(self) -> dict[str, Any]:
         """Return all settings: JSON values by name."""
-        found = self._checked(self.query(_SETTINGS), "the setting {!r}")
-        settings = {name: json.loads(value) for name, value, _ in found}
-        if "head" not in settings:
-            raise self.damage("its counters are missing")
-        if Head(*settings.pop("head")).n_settings != len(settings):
+        with self.snapshot():
+            found = self._checked(self.query(f"{_SETTINGS} WHERE name <> 'head'"), "the setting {!r}")
+            n_settings = self.head().n_settings
+        if len(found) != n_settings:
             raise self.damage("settings are missing")
-        return settings
+        return {name: json.loads(value) for name, value, _ in found}
 
     def _checked(self, rows: list[tuple[Any, ...]], what: str) -> list[tuple[Any, ...]]:
         """Return rows that end in their checksums; ``what`` names one by its first field in errors."""
@@ -512,11 +518,22 @@ class SqlStore(ABC):
             found += self.query(f"{select} IN ({', '.join('?' * len(some))})", *some)
         return found
 
+    def _in_order(self, select: str, seqs: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return the rows that begin with these sequence numbers, in that order; raise if one is missing."""
+        found = {row[0]: row for row in self._among(select, seqs)}
+        missing = next((seq for seq in seqs if seq not in found), None)
+        if missing is not None:
+            raise self.damage(f"item {self._name(missing)} is not where it should be")
+        return [found[seq] for seq in seqs]
+
+    def _name(self, seq: int) -> str:
+        """Return what errors call an item."""
+        found = self.query("SELECT id FROM items WHERE seq = ?", seq)
+        return repr(found[0][0]) if found else f"number {seq}"
+
     def rows(self, seqs: Sequence[int], table: str = "stream") -> StreamRows:
         """Return the rows of items, in that order; raise if one is missing."""
-        found = {row[0]: row for row in self._among(f"{_STREAM.replace('stream', table)} WHERE seq", seqs)}
-        self._demand(seqs, found)
-        return self._stream_rows([found[seq] for seq in seqs])
+        return self._stream_rows(self._in_order(f"{_STREAM.replace('stream', table)} WHERE seq", seqs))
 
     def _stream_rows(self, rows: list[tuple[Any, ...]]) -> StreamRows:
         """Return rows of the stream as columns; raise if one is not what was written."""
@@ -528,28 +545,16 @@ class SqlStore(ABC):
 
     def payloads(self, seqs: Sequence[int]) -> list[str | None]:
         """Return the payloads of items as JSON, in that order; raise if one is missing."""
-        found: dict[int, str | None] = {}
-        for seq, text, sum_ in self._among("SELECT seq, payload, checksum FROM payloads WHERE seq", seqs):
-            if checksum(seq, text) != sum_:
+        rows = self._in_order("SELECT seq, payload, checksum FROM payloads WHERE seq", seqs)
+        for seq, text, found in rows:
+            if checksum(seq, text) != found:
                 raise self.damage(f"the payload of item {self._name(seq)} does not match its checksum")
-            found[seq] = text
-        self._demand(seqs, found)
-        return [found[seq] for seq in seqs]
+        return [text for _, text, _ in rows]
 
     def first_payloads(self, limit: int) -> list[str]:
         """Return some payloads that are not empty."""
         select = "SELECT payload FROM payloads WHERE payload IS NOT NULL LIMIT ?"
         return [text for (text,) in self.query(select, limit)]
-
-    def _demand(self, seqs: Sequence[int], found: Mapping[int, Any]) -> None:
-        missing = next((seq for seq in seqs if seq not in found), None)
-        if missing is not None:
-            raise self.damage(f"item {self._name(missing)} is not where it should be")
-
-    def _name(self, seq: int) -> str:
-        """Return what errors call an item."""
-        found = self.query("SELECT id FROM items WHERE seq = ?", seq)
-        return repr(found[0][0]) if found else f"number {seq}"
 
     # ------------------------------------------------------------------ filters
 
@@ -677,10 +682,6 @@ class SqlStore(ABC):
         return Changes(items, self.codes(head.generation, seq), np.array(sorted(left), np.int64))
 
     # ------------------------------------------------------------------ the vectors of another embedding model
-
-    def begin_migration(self) -> None:
-        """Make room for new vectors beside the stream."""
-        self.create_stream(NEW_STREAM)
 
     def put_new_vectors(self, seqs: Sequence[int], vectors: NDArray[Any]) -> None:
         """Write the new vectors of items."""

@@ -121,8 +121,7 @@ class SqliteStore(SqlStore):
     database_errors = (sqlite3.Error, UnicodeDecodeError)
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        super().__init__()
-        self.place, self.readonly, self.file = str(path), readonly, path.resolve()
+        self.file = path.resolve()
         self._log = self.file.with_name(f"{self.file.name}-wal")
         self._lock: WriterLock | None = None
         if _FORKED:
@@ -133,12 +132,7 @@ class SqliteStore(SqlStore):
             if not self.file.parent.is_dir():
                 raise DataNotFoundError(f"There is no folder {path.parent}; make it first.")
             self._lock = WriterLock(self.file)
-        try:
-            with self._errors():
-                self._open()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(str(path), readonly)
         _OPEN.add(self)
 
     # ------------------------------------------------------------------ the file
@@ -158,7 +152,7 @@ class SqliteStore(SqlStore):
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         if is_new:
-            with self._writing():
+            with self._in_transaction(self._writer):
                 self.create_tables(_made().values())
                 execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 execute(f"PRAGMA user_version = {SCHEMA}")
@@ -185,7 +179,7 @@ class SqliteStore(SqlStore):
             raise FileFormatError(
                 f"{self.place} has schema {version}; this version reads {SCHEMA}. Upgrade onlinehash."
             )
-        if not self._has_log() and self.file.stat().st_size < pages * page_size:
+        if self.size() < pages * page_size:
             raise self.damage(f"it has {self.file.stat().st_size} bytes of {pages * page_size}")
         for name, sql in (_made() | INDEXES).items():
             if found.get(name, "").replace(f'"{name}"', name, 1) != sql:  # a table that was renamed has a quoted name
@@ -207,13 +201,10 @@ class SqliteStore(SqlStore):
                 "open the file that you want."
             )
 
-    def _has_log(self) -> bool:
-        """Return whether changes are not in the file itself yet."""
-        return self._log.exists() and self._log.stat().st_size > 0
-
     def size(self) -> int:
         """Return the number of bytes of the file and its write-ahead log."""
-        return sum(file.stat().st_size for file in (self.file, self._log) if file.exists())
+        files = self._log, self.file  # in this order: what leaves the log meanwhile is in the file then
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
         """Release the file; connections that other threads use are closed when these are done."""
