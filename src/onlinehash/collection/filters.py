@@ -29,6 +29,7 @@ MAX_DEPTH = 16
 MAX_VALUES = 10_000
 _MAX_TEXT = 1 << 16
 _ORDERS = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
+_OPERATORS = {"$contains": "contains", **_ORDERS}  # that take one value
 _FIELD = ("$eq", "$ne", *_ORDERS, "$in", "$nin", "$contains", "$exists", "$not")
 _WHOLE = ("$and", "$or", "$not")
 
@@ -132,16 +133,13 @@ def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: 
             raise InvalidInputError(f"where: $exists of {_name(path)} is {_shown(value)}; use True or False.")
         there = Compare(path, "exists")
         return there if value else Not(there)
-    if operator in _ORDERS:
+    if operator in _OPERATORS:
         type_, plain = _typed(path, operator, value)
-        if type_ not in ("number", "string"):
+        if operator in _ORDERS and type_ not in ("number", "string"):
             raise InvalidInputError(
                 f"where: {operator} of {_name(path)} is {_shown(value)}, which has no order; use a number or a string."
             )
-        return Compare(path, _ORDERS[operator], type_, (plain,))
-    if operator == "$contains":
-        type_, plain = _typed(path, operator, value)
-        return Compare(path, "contains", type_, (plain,))
+        return Compare(path, _OPERATORS[operator], type_, (plain,))
     if operator in ("$in", "$nin"):
         if not isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
             raise InvalidInputError(f"where: {operator} of {_name(path)} takes a list of values, not {_shown(value)}.")

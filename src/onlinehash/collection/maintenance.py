@@ -28,6 +28,7 @@ from onlinehash.exceptions import (
     FileFormatError,
     InvalidInputError,
     OnlineHashError,
+    counted,
 )
 from onlinehash.types import Codes, Progress
 
@@ -71,8 +72,7 @@ class CheckReport:
     def __str__(self) -> str:
         if self.ok:
             return f"Sound: {self.n_items} items, {self.n_codes} codes, of which {self.n_encoded} were computed again."
-        counted = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        return "\n".join([f"{counted}:", *(f"- {problem}" for problem in self.problems)])
+        return "\n".join([f"{counted(len(self.problems), 'problem')}:", *(f"- {problem}" for problem in self.problems)])
 
 
 def check_collection(

@@ -214,20 +214,20 @@ class SqlStore(ABC):
         """Return a connection for reading."""
 
     @abstractmethod
-    def _run(self, connection: Any, sql: str, values: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
-        """Run a statement, and return its rows."""
-
-    @abstractmethod
-    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement of a transaction for each of several rows of values."""
-
-    @abstractmethod
     def _translated(self, error: Any) -> Exception:
         """Return our error for one of the database."""
 
     def _is_usable(self, connection: Any) -> bool:
         """Return whether a connection that was used before can be used again."""
         return True
+
+    def _run(self, connection: Any, sql: str, values: Sequence[Any]) -> Any:
+        """Run a statement, and return its rows."""
+        return connection.execute(sql, values)
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement of a transaction for each of several rows of values."""
+        self._writer.executemany(sql, rows)
 
     @abstractmethod
     def _leaf(self, part: Compare, values: list[Any]) -> str:

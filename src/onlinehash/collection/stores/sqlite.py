@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -223,13 +223,6 @@ class SqliteStore(SqlStore):
         uri = f"{self.file.as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_SECONDS_TO_WAIT)
 
-    def _run(self, connection: sqlite3.Connection, sql: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        return connection.execute(sql, values)
-
-    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement of a transaction for each of several rows of values."""
-        self._writer.executemany(sql, rows)
-
     # ------------------------------------------------------------------ what differs between databases
 
     def _leaf(self, part: Compare, values: list[Any]) -> str:
@@ -299,12 +292,11 @@ def _made() -> dict[str, str]:
 # ---------------------------------------------------------------------- filters
 
 _TYPES = {"number": "IN ('integer', 'real')", "string": "= 'text'"}
-_CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 def _compared(part: Compare, type_: str, value: str, values: list[Any]) -> str:
     if part.type not in _TYPES:
-        return f"{type_} IN ({', '.join(repr(_CONSTANTS[one]) for one in part.values)})"
+        return f"{type_} IN ({', '.join(repr(json.dumps(one)) for one in part.values)})"  # 'null', 'true', 'false'
     # A float is read as the payload is, so that the same digits are the same number.
     marks = ["json_extract(?, '$')" if isinstance(one, float) else "?" for one in part.values]
     values.extend(repr(one) if isinstance(one, float) else one for one in part.values)
