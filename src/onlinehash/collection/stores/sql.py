@@ -325,7 +325,8 @@ class SqlStore(ABC):
     def _in_transaction(self, connection: Any) -> Iterator[None]:
         """Run all queries of this thread in a transaction of a connection, which is undone if the block fails."""
         writes = connection is self._writer
-        _roll_back(connection)  # if an interrupt came between a transaction and its end
+        with suppress(Exception):
+            connection.rollback()  # if an interrupt came between a transaction and its end
         try:
             connection.execute(self.begin_writing if writes else self.begin_reading)
             self._active.connection = connection
@@ -334,7 +335,8 @@ class SqlStore(ABC):
                 connection.execute("COMMIT")
         finally:
             self._active.connection = None
-            _roll_back(connection)
+            with suppress(Exception):  # a connection that was lost has nothing to undo
+                connection.rollback()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -719,12 +721,6 @@ class SqlStore(ABC):
         n_payloads, n_items = self.query("SELECT count(*) FROM payloads")[0][0], self.head().n_items
         if n_payloads != n_items:
             raise self.damage(f"there are {n_payloads} payloads of {n_items} items")
-
-
-def _roll_back(connection: Any) -> None:
-    """Undo what was not committed, if anything; a connection that was lost has nothing to undo."""
-    with suppress(Exception):
-        connection.rollback()
 
 
 def _is_item(table: str) -> str:
