@@ -93,7 +93,7 @@ def test_a_filter_by_label_reads_nothing_from_the_store(path, data, monkeypatch)
             raise AssertionError("the store was asked")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(collection._store.database), "query", asked)
+            patch.setattr(type(collection._store), "query", asked)
             found = set(collection.search(X[0], 100, labels=2).ids)
         assert found == set(np.flatnonzero(y == 2).tolist())
 

@@ -311,7 +311,7 @@ def test_a_damaged_file_is_released_when_it_is_closed(template, tmp_path, monkey
     items.upsert(500, X[90], 1)
 
     def damaged(*args):
-        raise items._store.database.damage("something")
+        raise items._store.damage("something")
 
     with monkeypatch.context() as patch:
         patch.setattr(SqlStore, "put_state", damaged)

@@ -128,7 +128,7 @@ def test_codes_of_another_encoder_are_noticed(items):
     other = HCOH(n_bits=12, random_state=1).partial_fit(*map(np.asarray, ([[1.0] * 6, [-1.0] * 6], [0, 1]))).snapshot()
     content, store = other.to_bytes(), items._store
     with store.transaction():
-        store.database.execute("UPDATE generation SET encoder = ?, checksum = ?", content, checksum(1, content=content))
+        store.execute("UPDATE generation SET encoder = ?, checksum = ?", content, checksum(1, content=content))
     problems = items.check().problems
     assert "is not what the encoder makes of its vector" in problems[0]
 
@@ -157,9 +157,9 @@ def test_a_file_that_cannot_be_opened_is_reported_and_a_missing_one_is_an_error(
 def test_a_damaged_tree_of_items_never_ends_in_a_loop(file):
     """Rows that do not come in order would be read again and again."""
     with Collection.open(file, readonly=True) as collection:
-        database = collection._store.database
-        query = database.query
-        database.query = lambda sql, *values: query(sql, *values)[:: -1 if "FROM stream" in sql else 1]
+        store = collection._store
+        query = store.query
+        store.query = lambda sql, *values: query(sql, *values)[:: -1 if "FROM stream" in sql else 1]
         with pytest.raises(DamagedError, match="the stream is not in order"):
             collection._store.stream(0, 10)
 
@@ -223,7 +223,7 @@ def hot(path, data, tmp_path):
     """What a killed writer leaves: its last ten changes are in the log; and the number of items."""
     with Collection.open(path, HCOH(n_bits=12, random_state=0), "manual") as writer:
         writer.upsert(range(100), *data.take(100))
-        writer._store.database._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        writer._store._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for i in range(100, 110):
             writer.upsert(i, *(some[0] for some in data.take(1)))
         left = tmp_path / "left.oh"

@@ -9,7 +9,7 @@ import pytest
 
 from onlinehash import HCOH, HROH, Collection
 from onlinehash.collection.searcher import SharedLock
-from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import StorageError
 
 pytestmark = pytest.mark.slow
@@ -128,7 +128,7 @@ def test_closing_waits_for_what_other_threads_read_and_later_calls_say_so(path):
 
 
 def test_a_read_that_has_begun_ends_well_although_another_thread_closes(path):
-    with closing(open_sqlite(path)) as store:
+    with closing(SqliteStore(path)) as store:
         entered, leave, counted = threading.Event(), threading.Event(), []
 
         def read():
@@ -147,7 +147,7 @@ def test_a_read_that_has_begun_ends_well_although_another_thread_closes(path):
         leave.set()
         thread.join()
         assert counted == [0, 0]
-    with closing(open_sqlite(path)) as again:  # nothing is left of the lock
+    with closing(SqliteStore(path)) as again:  # nothing is left of the lock
         assert again.head().n_items == 0
 
 

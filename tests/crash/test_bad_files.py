@@ -158,7 +158,7 @@ def test_a_full_disk_is_told_and_what_was_stored_stays(path, tmp_path):
 READ_ONLY_FOLDER = """
 import os, sys
 from pathlib import Path
-from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import StorageError
 
 path = Path(sys.argv[1])
@@ -166,12 +166,12 @@ if os.geteuid() == 0:
     os.setuid(65534)  # root may write anywhere
 for name in (path, path.with_name("new.oh")):
     try:
-        open_sqlite(name)
+        SqliteStore(name)
     except StorageError as error:
         assert "Cannot write to" in str(error) and "readonly=True" in str(error), error
     else:
         raise AssertionError("a folder that cannot be written to was")
-store = open_sqlite(path, readonly=True)
+store = SqliteStore(path, readonly=True)
 seqs = store.items().seqs.tolist()
 print(store.head().n_items, len(store.rows(seqs)))
 store.close()

@@ -65,7 +65,7 @@ def test_a_change_sent_again_is_applied_once_even_after_a_restart(tmp_path):
             patch.setattr("onlinehash.collection.stores.sql.time.time", lambda: later)
             http.patch("/items", json={"ids": [4], "payload": [1]}, headers={"idempotency-key": "later"})
     with Collection.open(path) as collection:
-        assert collection._store.database.query("SELECT key FROM requests") == [("later",)]
+        assert collection._store.query("SELECT key FROM requests") == [("later",)]
         assert collection.check().ok
 
 

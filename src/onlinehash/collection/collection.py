@@ -272,7 +272,7 @@ class Collection:
             raise StorageError("This collection is open with readonly=True; open it for writing to change it.")
         with self._changes:
             self._check_open()
-            self._is_touched |= self._store.database.take_lock()
+            self._is_touched |= self._store.take_lock()
             if self._is_touched:
                 self._load()  # a change was ended too early, or another process may have written
             assert self._learner is not None
@@ -301,7 +301,7 @@ class Collection:
         elif self._is_touched and self._changes.acquire(self._searcher.is_torn):
             try:  # unless another thread is about to change something
                 with suppress(LockedError):  # then another process writes, and a commit of ours is over
-                    self._store.database.take_lock()
+                    self._store.take_lock()
                 if self._is_touched:
                     self._load()
             finally:
@@ -1043,7 +1043,7 @@ class Collection:
             pending=refresher.is_busy or refresher.is_stale() or bool(settings.get(DUE)),
             bits_recomputed=settings.get("bits_recomputed", 0),
             refresh_error=None if refresher.error is None else str(refresher.error),
-            n_bytes=self._store.database.size(),
+            n_bytes=self._store.size(),
             **({} if self._quality is None else self._quality.stats()),
         )
 
@@ -1566,7 +1566,7 @@ class Collection:
             known = self.indexes()
             with self._commit({"indexes": sorted({*known, path})}):
                 if path not in known:
-                    self._store.database.create_index(keys)
+                    self._store.create_index(keys)
 
     def drop_index(self, path: str) -> None:
         """Drop the index of a path in the payload; filters by it work as before, slowly.
@@ -1581,7 +1581,7 @@ class Collection:
             if path not in known:
                 raise InvalidInputError(f"There is no index of {path!r}; there are: {', '.join(known) or 'none'}.")
             with self._commit({"indexes": [name for name in known if name != path]}):
-                self._store.database.drop_index(keys)
+                self._store.drop_index(keys)
 
     def check(self, *, sample: int = 1000, progress: Progress = _silent) -> maintenance.CheckReport:
         """Verify everything that is stored, and return what is wrong.
@@ -1676,9 +1676,9 @@ class Collection:
         """
         with self._changing():
             self._save_hasher()  # what it has learned from may go then
-            before = self._store.database.size()
-            self._store.database.compact()
-            return before - self._store.database.size()
+            before = self._store.size()
+            self._store.compact()
+            return before - self._store.size()
 
     # ------------------------------------------------------------------ another embedding model
 

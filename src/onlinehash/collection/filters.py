@@ -13,8 +13,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,57 +29,38 @@ MAX_DEPTH = 16
 MAX_VALUES = 10_000
 _MAX_TEXT = 1 << 16
 _ORDERS = {"$lt": "<", "$lte": "<=", "$gt": ">", "$gte": ">="}
+_OPERATORS = {"$contains": "contains", **_ORDERS}  # that take one value
 _FIELD = ("$eq", "$ne", *_ORDERS, "$in", "$nin", "$contains", "$exists", "$not")
 _WHOLE = ("$and", "$or", "$not")
 
 
-@dataclass(frozen=True)
-class Compare:
-    """A value of one type is any of some values (``in``), or in order with one (``<``, ``<=``, ``>``, ``>=``)."""
+class Compare(NamedTuple):
+    """What a value at a path is.
+
+    It is any of some values of one type ("in"), or in order with one ("<", "<=", ">", ">="); it is a list with an
+    element that equals one ("contains"); or it is there, and may be null ("exists").
+    """
 
     path: FieldPath
     operator: str
-    type: Type
-    values: tuple[Any, ...]
+    type: Type = "null"
+    values: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True)
-class Exists:
-    """A path leads to a value, which may be null."""
-
-    path: FieldPath
-
-
-@dataclass(frozen=True)
-class Contains:
-    """A path leads to a list with an element that equals a value."""
-
-    path: FieldPath
-    part: Compare
-
-
-@dataclass(frozen=True)
-class AllOf:
-    """All parts hold."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """Any part holds."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True)
-class Not:
+class Not(NamedTuple):
     """A part does not hold."""
 
     part: Filter
 
 
-Filter = Compare | Exists | Contains | AllOf | AnyOf | Not
+class Joined(NamedTuple):
+    """All parts hold ("AND"), or any does ("OR")."""
+
+    word: str
+    parts: tuple[Filter, ...]
+
+
+Filter = Compare | Not | Joined
 """A condition on a payload."""
 
 
@@ -118,14 +98,14 @@ def _all_of(where: Any, depth: int, counted: Counter[str]) -> Filter:
             if not isinstance(given, (list, tuple)) or not given:
                 raise InvalidInputError(f"where: {name} takes a list of filters, not {_shown(given)}.")
             some = tuple(_all_of(part, depth - 1, counted) for part in given)
-            parts.append(AllOf(some) if name == "$and" else AnyOf(some))
+            parts.append(Joined(name[1:].upper(), some))
         elif name == "$not":
             parts.append(Not(_all_of(given, depth - 1, counted)))
         elif isinstance(name, str) and name.startswith("$"):
             raise InvalidInputError(f"where: unknown operator {name!r}; use {', '.join(_WHOLE)}, or start with a path.")
         else:
             parts.append(_field(parse_path(name), given, depth - 1, counted))
-    return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+    return parts[0] if len(parts) == 1 else Joined("AND", tuple(parts))
 
 
 def _field(path: FieldPath, given: Any, depth: int, counted: Counter[str]) -> Filter:
@@ -142,7 +122,7 @@ def _field(path: FieldPath, given: Any, depth: int, counted: Counter[str]) -> Fi
         if operator not in _FIELD:
             raise InvalidInputError(f"where: unknown operator {operator!r} for {_name(path)}; use {', '.join(_FIELD)}.")
         parts.append(_condition(path, operator, value, depth, counted))
-    return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+    return parts[0] if len(parts) == 1 else Joined("AND", tuple(parts))
 
 
 def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: Counter[str]) -> Filter:
@@ -151,17 +131,15 @@ def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: 
     if operator == "$exists":
         if not isinstance(value, (bool, np.bool_)):
             raise InvalidInputError(f"where: $exists of {_name(path)} is {_shown(value)}; use True or False.")
-        return Exists(path) if value else Not(Exists(path))
-    if operator in _ORDERS:
+        there = Compare(path, "exists")
+        return there if value else Not(there)
+    if operator in _OPERATORS:
         type_, plain = _typed(path, operator, value)
-        if type_ not in ("number", "string"):
+        if operator in _ORDERS and type_ not in ("number", "string"):
             raise InvalidInputError(
                 f"where: {operator} of {_name(path)} is {_shown(value)}, which has no order; use a number or a string."
             )
-        return Compare(path, _ORDERS[operator], type_, (plain,))
-    if operator == "$contains":
-        type_, plain = _typed(path, operator, value)
-        return Contains(path, Compare(path, "in", type_, (plain,)))
+        return Compare(path, _OPERATORS[operator], type_, (plain,))
     if operator in ("$in", "$nin"):
         if not isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
             raise InvalidInputError(f"where: {operator} of {_name(path)} takes a list of values, not {_shown(value)}.")
@@ -176,7 +154,7 @@ def _condition(path: FieldPath, operator: str, value: Any, depth: int, counted: 
         type_, plain = _typed(path, operator, each)
         listed.setdefault(type_, {})[plain] = None
     parts = tuple(Compare(path, "in", type_, tuple(some)) for type_, some in listed.items())
-    one_of = parts[0] if len(parts) == 1 else AnyOf(parts)
+    one_of = parts[0] if len(parts) == 1 else Joined("OR", parts)
     return Not(one_of) if operator in ("$ne", "$nin") else one_of
 
 
@@ -206,32 +184,21 @@ def _typed(path: FieldPath, operator: str, value: Any) -> tuple[Type, Any]:
     )
 
 
-def to_sql(
-    where: Filter,
-    compared: Callable[[Compare], str],
-    exists: Callable[[FieldPath], str],
-    contains: Callable[[Contains], str],
-) -> str:
+def to_sql(where: Filter, leaf: Callable[[Compare], str]) -> str:
     """Return a condition in SQL from those of its leaves; what is unknown does not hold."""
     if isinstance(where, Compare):
-        return compared(where)
-    if isinstance(where, Exists):
-        return exists(where.path)
-    if isinstance(where, Contains):
-        return contains(where)
+        return leaf(where)
     if isinstance(where, Not):
-        return f"({to_sql(where.part, compared, exists, contains)}) IS NOT TRUE"
-    word, empty = (" AND ", "true") if isinstance(where, AllOf) else (" OR ", "false")
-    return word.join(f"({to_sql(part, compared, exists, contains)})" for part in where.parts) or empty
+        return f"({to_sql(where.part, leaf)}) IS NOT TRUE"
+    return f" {where.word} ".join(f"({to_sql(part, leaf)})" for part in where.parts) or "false"  # any of no values
 
 
 def compared_paths(where: Filter) -> set[FieldPath]:
-    """Return the paths of all comparisons."""
-    if isinstance(where, Not):
-        return compared_paths(where.part)
-    if isinstance(where, (AllOf, AnyOf)):
-        return set().union(*map(compared_paths, where.parts))
-    return {where.path} if isinstance(where, Compare) else set()
+    """Return the paths of all comparisons with values."""
+    if isinstance(where, Compare):
+        return set() if where.operator in ("contains", "exists") else {where.path}
+    parts = (where.part,) if isinstance(where, Not) else where.parts
+    return set().union(*map(compared_paths, parts))
 
 
 def parse_path(name: Any) -> FieldPath:

@@ -265,7 +265,7 @@ def taking_into_use(
     known, n_items = searcher.catalogue.known(seqs), searcher.head.n_items
     seqs, codes = seqs[known], codes[known]
     if len(seqs) != n_items:
-        raise store.database.damage(f"the vectors of {n_items - len(seqs)} items are missing")
+        raise store.damage(f"the vectors of {n_items - len(seqs)} items are missing")
     number, seconds = searcher.head.generation + 1, time.monotonic() - begun
     record = EncoderRecord(number, encoder.version, datetime.now(UTC), n_items, seconds)
     settings |= with_record(collection._settings, record)

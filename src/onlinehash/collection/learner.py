@@ -145,7 +145,7 @@ def targets_of(texts: Sequence[str | None]) -> Any:
 
 def rows_per_chunk(store: SqlStore) -> int:
     """Return how many vectors to read at a time, for bounded memory."""
-    return max(1, min(4096, _BYTES_PER_CHUNK // max(1, store.bytes_per_vector())))
+    return max(1, min(4096, _BYTES_PER_CHUNK // max(1, store.stream(0, 1).vectors.nbytes)))
 
 
 def default_hasher(n_bits: int = 64) -> HROH:

@@ -19,7 +19,7 @@ from onlinehash.collection.learner import Learner
 from onlinehash.collection.searcher import Generation, codes_of
 from onlinehash.collection.stores import open_store
 from onlinehash.collection.stores.sql import NEW_STREAM, Seqs, SqlStore
-from onlinehash.collection.stores.sqlite import WriterLock, open_sqlite
+from onlinehash.collection.stores.sqlite import SqliteStore, WriterLock
 from onlinehash.collection.types import Item
 from onlinehash.encoders import Encoder
 from onlinehash.exceptions import (
@@ -28,6 +28,7 @@ from onlinehash.exceptions import (
     FileFormatError,
     InvalidInputError,
     OnlineHashError,
+    counted,
 )
 from onlinehash.types import Codes, Progress
 
@@ -71,8 +72,7 @@ class CheckReport:
     def __str__(self) -> str:
         if self.ok:
             return f"Sound: {self.n_items} items, {self.n_codes} codes, of which {self.n_encoded} were computed again."
-        counted = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        return "\n".join([f"{counted}:", *(f"- {problem}" for problem in self.problems)])
+        return "\n".join([f"{counted(len(self.problems), 'problem')}:", *(f"- {problem}" for problem in self.problems)])
 
 
 def check_collection(
@@ -130,54 +130,51 @@ class _Check:
         self.n_items = self.n_codes = self.n_encoded = 0
 
     @contextmanager
-    def noting(self, what: str = "") -> Iterator[None]:
+    def noting(self) -> Iterator[None]:
         """Note an error, and go on."""
         try:
             yield
         except OnlineHashError as error:
-            self.problems.append(f"{what}{_problem(error)}")
+            self.problems.append(_problem(error))
 
     def run(self, sample: int) -> None:
         """Read everything there is, and compare it."""
-        store, head, settings = self._store, self._store.head(), dict[str, Any]()
-        self.problems += store.database.problems()
-        with self.noting():
-            settings = store.settings()
+        store, head = self._store, self._store.head()
+        total = max(1, head.n_items)
+        self.problems += store.problems()
         with self.noting():
             store.check_gone()
-        total = max(1, head.n_items)
-
-        def read_items(seqs: list[int]) -> list[Any]:
-            return list(zip(store.rows(seqs).ids, store.payloads(seqs), strict=True))
-
         with self.noting():
-            known = store.items()
-            rows = list(zip(known.seqs.tolist(), known.ids, strict=True))
-            for items in readable_items(rows, read_items, self.problems):
-                self.n_items += len(items)
-                self._progress(self.n_items, 2 * total)
+            self._check_items(total)
         with self.noting():
             if head.generation:
                 self._check_codes(store.items().seqs, head.generation, sample)
         with self.noting():
-            self._check_hasher(settings)
-        if "migration" in settings:
-            with self.noting():
-                after = 0
-                while len(new := store.stream(after, _ROWS_PER_READ, NEW_STREAM)):
-                    after = int(new.seqs[-1])
+            found = Learner.load(store).hasher.version_
+            if found != head.n_learned:
+                self.problems.append(f"the hasher has learned {found} instances, but the collection {head.n_learned}")
+        with self.noting():
+            after, migrates = 0, "migration" in store.settings()
+            while migrates and len(new := store.stream(after, _ROWS_PER_READ, NEW_STREAM)):
+                after = int(new.seqs[-1])
         self._progress(2 * total, 2 * total)
+
+    def _check_items(self, total: int) -> None:
+        """Read all items."""
+        store, known = self._store, self._store.items()
+        rows = list(zip(known.seqs.tolist(), known.ids, strict=True))
+
+        def read(seqs: list[int]) -> list[Any]:
+            return list(zip(store.rows(seqs).ids, store.payloads(seqs), strict=True))
+
+        for items in readable_items(rows, read, self.problems):
+            self.n_items += len(items)
+            self._progress(self.n_items, 2 * total)
 
     def _check_codes(self, seqs: Seqs, number: int, sample: int) -> None:
         """Read the codes of all items, and compare a sample with what the encoder makes of the stored vectors."""
-        content, stored = self._store.generation()
-        if stored != number:
-            raise self._store.database.damage(f"it has codes of generation {stored}, not {number}")
-        encoder = Encoder.load(content)
-        stored_codes = codes_of(seqs, self._store.codes(number), self._store.database.damage)
-        if len(stored_codes) and stored_codes.shape[1] != Generation(number, encoder).stored_width:
-            raise self._store.database.damage(f"codes have {stored_codes.shape[1]} bytes, not {encoder.n_bits} bits")
-        codes, _ = Generation(number, encoder).split(stored_codes)
+        generation = Generation(number, Encoder.load(self._store.generation()[0]))
+        codes, _ = generation.split(codes_of(seqs, self._store.codes(number), self._store.damage))
         self.n_codes = len(codes)
         some = np.arange(len(seqs))
         if sample < len(seqs):
@@ -185,7 +182,7 @@ class _Check:
         for start in range(0, len(some), _ROWS_PER_READ):
             rows = some[start : start + _ROWS_PER_READ]
             with self.noting():
-                self._compare(encoder, seqs[rows], codes[rows])
+                self._compare(generation.encoder, seqs[rows], codes[rows])
 
     def _compare(self, encoder: Encoder, seqs: Seqs, codes: Codes) -> None:
         """Encode items again; bits within rounding of zero may differ."""
@@ -197,17 +194,6 @@ class _Check:
         differ = unpack_bits(codes ^ encoder.encode(vectors), encoder.n_bits).astype(bool) & sure
         for row in np.flatnonzero(differ.any(axis=1)):
             self.problems.append(f"the code of item {rows.ids[row]!r} is not what the encoder makes of its vector")
-
-    def _check_hasher(self, settings: dict[str, Any]) -> None:
-        """Load the hasher, and let it learn what was stored after its state."""
-        hasher = Learner.load(self._store).hasher
-        for what, found, stored in (
-            ("instances learned", hasher.version_, self._store.head().n_learned),
-            ("method", hasher.name, settings.get("method")),
-            ("number of bits", hasher.n_bits, settings.get("n_bits")),
-        ):
-            if found != stored:
-                self.problems.append(f"{what}: the hasher says {found!r}, but the collection {stored!r}")
 
 
 class Snapshot(NamedTuple):
@@ -244,7 +230,7 @@ def restore(backup: Path, path: Path, overwrite: bool, progress: Progress) -> No
     """Check a backup, and put a copy of it where a collection is to be."""
     if path.exists() and not overwrite:
         raise InvalidInputError(f"{path} exists already; pass overwrite=True to replace it, or another path.")
-    with closing(open_sqlite(backup, readonly=True)) as kept:
+    with closing(SqliteStore(backup, readonly=True)) as kept:
         copy(kept, path, progress)
 
 
@@ -253,7 +239,7 @@ def copy(store: SqlStore, path: Path, progress: Progress) -> None:
     if store.file == path.resolve():
         raise InvalidInputError(f"{path} is the collection itself; name another file.")
     with replacing(path) as aside:
-        store.database.backup(aside, part_of(progress, 0, 2))
+        store.backup(aside, part_of(progress, 0, 2))
         report = check_collection(aside, progress=part_of(progress, 1, 2))
         if not report.ok:
             listed = "; ".join(report.problems[:3]) + ("; ..." if len(report.problems) > 3 else "")

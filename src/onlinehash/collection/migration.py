@@ -15,7 +15,7 @@ from onlinehash.collection.decisions import calibrated, draw_labelled
 from onlinehash.collection.documents import document_of
 from onlinehash.collection.generations import encode_stream, taking_into_use
 from onlinehash.collection.learner import Learner
-from onlinehash.collection.stores.sql import NEW_STREAM, CodeColumns, SqlStore
+from onlinehash.collection.stores.sql import NEW_STREAM, SqlStore
 from onlinehash.embedders import Embedder, make_embedder
 from onlinehash.exceptions import (
     IncompleteMigrationError,
@@ -71,11 +71,30 @@ def under_way(store: SqlStore, settings: Mapping[str, Any]) -> Migration | None:
 
 
 def migrate(collection: Collection, embedder: Embedder | None, vectors: Pairs | None, progress: Progress) -> None:
-    """Move a collection to another embedding model while it is searched and changed."""
+    """Move a collection to another embedding model while it is searched and changed.
+
+    All but the last new vectors are written while others go on; then changes wait until a hasher has learned from the
+    new vectors, and they, the hasher, its codes and the embedder take the place of the old ones, in one transaction.
+    """
     if not collection._migrating.acquire(blocking=False):
         raise InvalidInputError("This collection is being migrated by another thread; wait for it.")
     try:
-        _Move(collection, _begin(collection, embedder, vectors), vectors, progress).run()
+        begun, store, pairs = monotonic(), collection._store, iter(vectors or ())
+        new = _begin(collection, embedder, vectors)
+        while given := dict(islice(pairs, ITEMS_PER_CHUNK)):
+            known = store.seqs(inputs.check_item_ids(list(given), collection.id_type))
+            if known:
+                _write(collection, list(known.values()), [given[id] for id in known])
+        n_done, seqs = store.n_new_vectors(), [0]
+        while seqs := _embed_next(collection, new, seqs[-1]):
+            n_done, n_items = n_done + len(seqs), len(collection)
+            progress(min(n_done, n_items), n_items)
+            if len(seqs) < ITEMS_PER_CHUNK:
+                break
+        with collection._changing() as learner:
+            while _embed_next(collection, new):  # those that came meanwhile
+                pass
+            _swap(collection, new, learner.hasher, begun)
     finally:
         collection._migrating.release()
 
@@ -88,7 +107,7 @@ def _begin(collection: Collection, new: Embedder | None, vectors: Any) -> Embedd
             _check_destination(collection, new, vectors)
             name = None if new is None else new.name
             with collection._commit({"migration": {"embedder": name, "n_features": None}}):
-                collection._store.begin_migration()
+                collection._store.create_stream(NEW_STREAM)
             return new
         name = noted["embedder"]
         if new is not None and new.name != name:
@@ -120,120 +139,75 @@ def _check_destination(collection: Collection, new: Embedder | None, vectors: An
         )
 
 
-class _Move:
-    """New vectors of all items, a hasher that learns from them, their codes; then everything at once."""
+def _noted(collection: Collection) -> dict[str, Any]:
+    """Return what is noted of the migration under way."""
+    noted: dict[str, Any] | None = collection._settings.get("migration")
+    if noted is None:
+        raise InvalidInputError("The migration was abandoned; the collection is as it was.")
+    return noted
 
-    def __init__(self, collection: Collection, embedder: Embedder | None, vectors: Any, progress: Progress) -> None:
-        self._collection, self._store, self._embedder = collection, collection._store, embedder
-        self._progress, self._begun, self._pairs = progress, monotonic(), iter(vectors or ())
 
-    def run(self) -> None:
-        """Write all but the last vectors while others go on; then keep changes out, learn, encode and swap."""
-        self._put_pairs()
-        while True:
-            self._fill()
-            with self._collection._changing() as learner:
-                self._noted()
-                rest = self._store.without_new_vectors(ITEMS_PER_CHUNK)
-                if len(rest) < ITEMS_PER_CHUNK:
-                    self._put(rest)
-                    self._swap(learner.hasher)
-                    return
+def _embed_next(collection: Collection, embedder: Embedder | None, after: int = 0) -> list[int]:
+    """Write new vectors of the next items that have none, and return their sequence numbers."""
+    store = collection._store
+    with collection._changing():
+        _noted(collection)
+        seqs = store.without_new_vectors(ITEMS_PER_CHUNK, after)
+        ids, payloads = store.rows(seqs).ids, store.payloads(seqs)
+    if seqs and embedder is None:
+        n_items = len(collection)
+        raise IncompleteMigrationError(n_items - store.n_new_vectors(), n_items, ids[0])
+    if seqs and embedder is not None:
+        _write(collection, seqs, embedder(list(map(document_of, ids, payloads))))
+    return seqs
 
-    def _noted(self) -> dict[str, Any]:
-        noted: dict[str, Any] | None = self._collection._settings.get("migration")
-        if noted is None:
-            raise InvalidInputError("The migration was abandoned; the collection is as it was.")
-        return noted
 
-    # ------------------------------------------------------------------ vectors
-
-    def _fill(self) -> None:
-        """Write new vectors of all items that have none; those that come meanwhile have higher numbers."""
-        n_items, n_done, after = len(self._collection), self._store.n_new_vectors(), 0
-        while seqs := self._store.without_new_vectors(ITEMS_PER_CHUNK, after):
-            self._put(seqs)
-            after, n_done = seqs[-1], n_done + len(seqs)
-            self._progress(min(n_done, n_items), n_items)
-            if len(seqs) < ITEMS_PER_CHUNK:  # those that come meanwhile are for the end
-                return
-
-    def _put(self, seqs: list[int]) -> None:
-        """Write new vectors of these items, which have none."""
-        if not seqs:
-            return
-        self._noted()
-        with self._store.snapshot():
-            seqs = self._store.items_left(seqs)
-            ids = self._store.rows(seqs).ids
-            payloads = self._store.payloads(seqs)
-        if self._embedder is not None:
-            documents = [document_of(id, payload) for id, payload in zip(ids, payloads, strict=True)]
-            self._write(seqs, self._embedder(documents))
-            return
-        if ids:
-            n_items = len(self._collection)
-            raise IncompleteMigrationError(n_items - self._store.n_new_vectors(), n_items, ids[0])
-
-    def _put_pairs(self) -> None:
-        while given := dict(islice(self._pairs, ITEMS_PER_CHUNK)):
-            ids = inputs.check_item_ids(list(given), self._collection.id_type)
-            found = self._store.seqs(ids)
-            if found:
-                self._write(list(found.values()), [given[id] for id in found])
-
-    def _write(self, seqs: list[int], vectors: Any) -> None:
-        with self._collection._changing():
-            noted, store = self._noted(), self._store
-            new = inputs.check_vectors(vectors, len(seqs), False, {"vector_dtype": store.vector_dtype})
-            if noted["n_features"] not in (None, new.shape[1]):
-                raise InvalidFeaturesError(
-                    f"The new vectors have {new.shape[1]} numbers, those before have {noted['n_features']}."
-                )
-            known = store.items_left(seqs)
-            there = np.isin(seqs, known)
-            settings = {"migration": {**noted, "n_features": new.shape[1]}}
-            with self._collection._commit(settings):
-                store.put_new_vectors(known, new[there])
-
-    # ------------------------------------------------------------------ hasher and codes
-
-    def _swap(self, old: OnlineHasher) -> None:
-        """Learn from the new vectors, and put them, hasher, codes and embedder in place, in one transaction."""
-        collection, store = self._collection, self._store
-        searcher, width = collection._searcher, self._noted()["n_features"]
-        if width is None or not searcher.head.n_items:
-            raise InvalidInputError(
-                "All items were deleted before they had a new vector; add items and call migrate again, or call "
-                "collection.abandon_migration()."
+def _write(collection: Collection, seqs: list[int], vectors: Any) -> None:
+    """Write new vectors of those of these items that are still there."""
+    with collection._changing():
+        noted, store = _noted(collection), collection._store
+        new = inputs.check_vectors(vectors, len(seqs), False, {"vector_dtype": store.vector_dtype})
+        if noted["n_features"] not in (None, new.shape[1]):
+            raise InvalidFeaturesError(
+                f"The new vectors have {new.shape[1]} numbers, those before have {noted['n_features']}."
             )
-        learner = Learner(store, type(old)(**old.get_params(deep=False)))
-        learner.learn_stream(NEW_STREAM)
-        encoder, chunks = None, list[CodeColumns]()
-        try:
-            encoder = calibrated(collection, learner.hasher, draw_labelled(collection), NEW_STREAM)
-            chunks += encode_stream(collection, encoder, table=NEW_STREAM)
-        except NotLearnedError:
-            if searcher.generation is not None:
-                raise NotLearnedError(
-                    "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled "
-                    "items, and call migrate again."
-                ) from None
-        settings = {
-            "embedder": None if self._embedder is None else self._embedder.name,
-            "n_features": width,
-            "n_migrations": collection._settings.get("n_migrations", 0) + 1,
-            **dict.fromkeys(("feature_names", "migration")),
-        }
+        left = store.items_left(seqs)
+        with collection._commit({"migration": {**noted, "n_features": new.shape[1]}}):
+            store.put_new_vectors(left, new[np.isin(seqs, left)])
 
-        def take_over() -> None:
-            collection._documents.given, collection._learner = self._embedder, learner
 
-        if encoder is None:
-            commit = collection._commit(settings, then=take_over)
-        else:
-            commit = taking_into_use(collection, encoder, chunks, self._begun, settings, take_over)
-        with commit:
-            store.end_migration(adopt=True)
-            settings |= learner.save(searcher.head.seq)
-        collection._refresher.after_change()
+def _swap(collection: Collection, new: Embedder | None, old: OnlineHasher, begun: float) -> None:
+    """Learn from the new vectors, and put them, hasher, codes and embedder in place, in one transaction."""
+    store, searcher, width = collection._store, collection._searcher, _noted(collection)["n_features"]
+    if width is None or not searcher.head.n_items:
+        raise InvalidInputError(
+            "All items were deleted before they had a new vector; add items and call migrate again, or call "
+            "collection.abandon_migration()."
+        )
+    learner = Learner(store, type(old)(**old.get_params(deep=False)))
+    learner.learn_stream(NEW_STREAM)
+    settings = {
+        "embedder": None if new is None else new.name,
+        "n_features": width,
+        "n_migrations": collection._settings.get("n_migrations", 0) + 1,
+        **dict.fromkeys(("feature_names", "migration")),
+    }
+
+    def take_over() -> None:
+        collection._documents.given, collection._learner = new, learner
+
+    try:
+        encoder = calibrated(collection, learner.hasher, draw_labelled(collection), NEW_STREAM)
+        chunks = list(encode_stream(collection, encoder, table=NEW_STREAM))
+        commit = taking_into_use(collection, encoder, chunks, begun, settings, take_over)
+    except NotLearnedError:
+        if searcher.generation is not None:
+            raise NotLearnedError(
+                "The new hasher has learned nothing from the new vectors, as no item has a label; add labelled items, "
+                "and call migrate again."
+            ) from None
+        commit = collection._commit(settings, then=take_over)
+    with commit:
+        store.end_migration(adopt=True)
+        settings |= learner.save(searcher.head.seq)
+    collection._refresher.after_change()

@@ -287,7 +287,7 @@ class Searcher:
         if head.generation:
             encoder, number = self._store.generation()
             if number != head.generation:
-                raise self._store.database.damage(f"it has codes of generation {number}, not {head.generation}")
+                raise self._store.damage(f"it has codes of generation {number}, not {head.generation}")
             generation = self.generation_of(number, Encoder.load(encoder))
         self.switch(generation, catalogue, head)
 
@@ -314,7 +314,7 @@ class Searcher:
         """
         index, lists, seqs = None, None, catalogue.all_seqs()
         if generation is not None:
-            stored = codes_of(seqs, self._store.codes(generation.number), self._store.database.damage)
+            stored = codes_of(seqs, self._store.codes(generation.number), self._store.damage)
             codes, lists = generation.split(stored)
             try:
                 index = self._filled(generation, seqs, codes)
@@ -364,7 +364,7 @@ class Searcher:
                 return
             stored = changes.codes.codes
             if changes.codes.seqs is not seqs:
-                stored = codes_of(seqs, changes.codes, self._store.database.damage)
+                stored = codes_of(seqs, changes.codes, self._store.damage)
             try:
                 if len(gone):
                     index.delete(gone)

@@ -24,8 +24,8 @@ from tests.servers.proxy import proxy
 
 from onlinehash import HCOH, Collection
 from onlinehash.collection.filters import parse_path, parse_where
-from onlinehash.collection.stores.postgres import open_postgres
-from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.collection.stores.postgres import PostgresStore
+from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import (
     DamagedError,
     DataNotFoundError,
@@ -45,7 +45,7 @@ def place(server):
 
 def cut(server, collection):
     """End the connection that writes, at the side of the server."""
-    server.execute("SELECT pg_terminate_backend(%s, 30000)", collection._store.database._writer.info.backend_pid)
+    server.execute("SELECT pg_terminate_backend(%s, 30000)", collection._store._writer.info.backend_pid)
 
 
 def cut_all(server):
@@ -183,7 +183,7 @@ def test_the_same_changes_give_the_same_in_a_file_and_in_postgresql(server, plac
         for collection in (file, other):
             with pytest.raises(KeyError), collection._store.transaction():
                 collection._store.put_settings({"x": 1})
-                collection._store.database.execute("DELETE FROM items")
+                collection._store.execute("DELETE FROM items")
                 raise KeyError
 
     def migrate():
@@ -202,7 +202,7 @@ def test_the_same_changes_give_the_same_in_a_file_and_in_postgresql(server, plac
         reader.backup(tmp_path / "copy.oh")
         with Collection.open(tmp_path / "copy.oh") as copy:
             demand_same(file, copy, X, rng)
-            made = [store.database.query("SELECT sql FROM sqlite_master WHERE sql LIKE '%INDEX payload_%' ORDER BY 1")
+            made = [store.query("SELECT sql FROM sqlite_master WHERE sql LIKE '%INDEX payload_%' ORDER BY 1")
                     for store in (file._store, copy._store)]  # fmt: skip
             assert made[0] == made[1] != []
     with place.open() as again, Collection.open(tmp_path / "items.oh") as file:
@@ -216,10 +216,10 @@ def test_both_databases_follow_the_rule_of_filters_with_and_without_indexes(serv
     def follows(store, begin):
         def follow(held, wheres):
             rows = [(i, None if payload is None else json.dumps(payload), 0) for i, payload in enumerate(held)]
-            with pytest.raises(KeyError), store.database.transaction():
-                store.database.execute("DELETE FROM payloads")
-                store.database.execute_many("INSERT INTO payloads VALUES (?, ?, ?)", rows)
-                store.database.execute(begin)
+            with pytest.raises(KeyError), store.transaction():
+                store.execute("DELETE FROM payloads")
+                store.execute_many("INSERT INTO payloads VALUES (?, ?, ?)", rows)
+                store.execute(begin)
                 for where in wheres:
                     expected = [i for i, payload in enumerate(held) if passes(payload, where)]
                     assert store.filter(parse_where(where)).tolist() == expected, (where, held)
@@ -227,13 +227,13 @@ def test_both_databases_follow_the_rule_of_filters_with_and_without_indexes(serv
 
         return strict(cases(follow))
 
-    with closing(open_sqlite(tmp_path / "a.oh")) as file, closing(open_postgres(place.name, server.url)) as other:
+    with closing(SqliteStore(tmp_path / "a.oh")) as file, closing(PostgresStore(place.name, server.url)) as other:
         for indexed in (False, True):
             for store, begin in ((file, "SELECT 1"), (other, "SET LOCAL enable_seqscan = off")):
                 if indexed:
                     with store.transaction():
                         for path in PATHS:
-                            store.database.create_index(parse_path(path))
+                            store.create_index(parse_path(path))
                 follows(store, begin)()
 
 
@@ -243,11 +243,11 @@ def test_an_index_serves_comparisons_and_is_gone_when_dropped(small, place):
     wheres = [{"$eq": 3}, {"$gt": 3, "$lte": 9.5}, {"$eq": "x" * 3000}, {"$gte": "a"}, {"$in": [None, True]}]
 
     def plan(where):
-        database = collection._store.database
-        condition, values = database.condition(parse_where({"it's 100%?.b\\": where}))
-        with database.transaction():
-            database.execute("SET LOCAL enable_seqscan = off")
-            rows = database.query(f"EXPLAIN SELECT seq FROM payloads WHERE {condition}", *values)
+        store = collection._store
+        condition, values = store.condition(parse_where({"it's 100%?.b\\": where}))
+        with store._in_transaction(store._writer):
+            store.execute("SET LOCAL enable_seqscan = off")
+            rows = store.query(f"EXPLAIN SELECT seq FROM payloads WHERE {condition}", *values)
         return "\n".join(row for (row,) in rows)
 
     for where in wheres:
@@ -307,9 +307,9 @@ def test_what_cannot_be_opened_is_told_without_the_password_and_makes_nothing(pl
     wrong = ["me:s3cr@et@h/db", "me:s3cr/et@h/db", "me:12/s3cret@h/db", "me:s3cr%zzet@h/db", "me:s3cr#et:@h:x/db"]
     for user in wrong:
         address = f"postgresql://{user}"
-        assert "percent-encode" in raised(lambda: open_postgres("items", address), InvalidInputError)  # noqa: B023
+        assert "percent-encode" in raised(lambda: PostgresStore("items", address), InvalidInputError)  # noqa: B023
     address = f"{server.url}?speed=high"
-    assert "only parameters that PostgreSQL knows" in raised(lambda: open_postgres("items", address), InvalidInputError)
+    assert "only parameters that PostgreSQL knows" in raised(lambda: PostgresStore("items", address), InvalidInputError)
     server.execute("CREATE ROLE careful LOGIN PASSWORD 's3cret'")
     hba = server.folder / "data" / "pg_hba.conf"
     before = hba.read_text()
@@ -561,7 +561,7 @@ def committing(monkeypatch, collection, act):
     execute, left = psycopg.Connection.execute, [act]
 
     def sent(self, sql, *args, **kwargs):
-        if sql == "COMMIT" and self is collection._store.database._writer and left:
+        if sql == "COMMIT" and self is collection._store._writer and left:
             left.pop()(self)
         return execute(self, sql, *args, **kwargs)
 
@@ -744,10 +744,10 @@ if (child := os.fork()) == 0:
         os._exit(1)
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
-holder = writer._store.database._writer
+holder = writer._store._writer
 writer.upsert(50, X[0], 1)
 assert len(writer) == len(reader) == 41
-assert writer._store.database._writer is holder
+assert writer._store._writer is holder
 writer.close(), reader.close()
 """
 

@@ -11,7 +11,7 @@ from onlinehash import HCOH, Collection
 from onlinehash.collection import check_collection
 from onlinehash.collection.stores import sql
 from onlinehash.collection.stores.sql import Head
-from onlinehash.collection.stores.sqlite import APPLICATION_ID, open_sqlite
+from onlinehash.collection.stores.sqlite import APPLICATION_ID, SqliteStore
 from onlinehash.exceptions import DamagedError, DataNotFoundError, FileFormatError
 
 
@@ -39,7 +39,7 @@ def test_codes_are_stored_in_chunks(path, data, monkeypatch, n_at_a_time):
         collection.upsert(range(40), X[:40], y[:40])
         collection.upsert(range(40, 80), X[40:], y[40:])
         collection.refresh()
-        ((n_chunks,),) = collection._store.database.query("SELECT count(*) FROM codes")
+        ((n_chunks,),) = collection._store.query("SELECT count(*) FROM codes")
         assert n_chunks == -(-80 // n_at_a_time)
         codes = collection._store.codes(2)
         assert np.array_equal(codes.codes, collection.codes()[1])
@@ -92,7 +92,7 @@ def test_the_batches_of_the_stream_since_the_last_state_are_known(items, data):
 def test_rows_of_items_that_are_gone_stay_until_the_state_is_written(items, data):
     def in_stream(*ids):
         marks = ", ".join("?" * len(ids))
-        return items._store.database.query(f"SELECT count(*) FROM stream WHERE id IN ({marks})", *ids)[0][0]
+        return items._store.query(f"SELECT count(*) FROM stream WHERE id IN ({marks})", *ids)[0][0]
 
     X, y = data.take(2)
     items.compact()
@@ -104,7 +104,7 @@ def test_rows_of_items_that_are_gone_stay_until_the_state_is_written(items, data
 
 
 def test_a_transaction_that_fails_changes_nothing(path):
-    with closing(open_sqlite(path)) as store:
+    with closing(SqliteStore(path)) as store:
         with store.transaction():
             store.put_settings({"colour": "red"})
         before = store.head()
@@ -119,7 +119,7 @@ def test_a_transaction_that_fails_changes_nothing(path):
 
 
 def test_a_snapshot_shows_one_moment(path):
-    with closing(open_sqlite(path)) as writer, closing(open_sqlite(path, readonly=True)) as reader:
+    with closing(SqliteStore(path)) as writer, closing(SqliteStore(path, readonly=True)) as reader:
         with reader.snapshot():
             assert reader.settings() == {}
             with writer.transaction():
@@ -129,14 +129,14 @@ def test_a_snapshot_shows_one_moment(path):
 
 
 def test_a_store_that_was_just_made_is_whole(path):
-    open_sqlite(path).close()
-    with closing(open_sqlite(path, readonly=True)) as store:
+    SqliteStore(path).close()
+    with closing(SqliteStore(path, readonly=True)) as store:
         assert (len(store.items().seqs), store.head(), store.settings()) == (0, Head(), {})
 
 
 def test_a_store_is_made_only_where_that_is_wanted(path):
     with pytest.raises(DataNotFoundError, match="There is no collection"):
-        open_sqlite(path, readonly=True)
+        SqliteStore(path, readonly=True)
     assert not list(path.parent.iterdir())
     path.touch()  # as a temporary file is
     with pytest.raises(DataNotFoundError, match="There is no collection in"):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from onlinehash._internal.plugins import plugin
 from onlinehash.collection.stores.sql import SqlStore
-from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import InvalidInputError
 
 STORES = {
-    "postgres": "onlinehash.collection.stores.postgres:open_postgres",
-    "postgresql": "onlinehash.collection.stores.postgres:open_postgres",
+    "postgres": "onlinehash.collection.stores.postgres:PostgresStore",
+    "postgresql": "onlinehash.collection.stores.postgres:PostgresStore",
 }
 """Our stores by the scheme of an address. Other packages add theirs with the entry points ``onlinehash.stores``."""
 
@@ -39,7 +39,7 @@ def open_store(path: str | os.PathLike[str], store: str | None = None, *, readon
     it out for a file.
     """
     if store is None:
-        return open_sqlite(Path(path), readonly=readonly)
+        return SqliteStore(Path(path), readonly=readonly)
     kind = str(store).partition(":")[0]
     found = plugin("onlinehash.stores", kind, STORES)
     if found is None:

@@ -1,4 +1,4 @@
-"""PostgresDatabase: the tables of a collection in a schema of a PostgreSQL database."""
+"""PostgresStore: a collection in a schema of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 import os
 import selectors
 import socket
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from onlinehash._internal.validation import check_process
-from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, parse_path, to_sql
-from onlinehash.collection.stores.sql import NEW_STREAM, ROWS_PER_QUERY, TABLES, Database, SqlStore
-from onlinehash.collection.stores.sqlite import open_sqlite
+from onlinehash.collection.filters import Compare, FieldPath, parse_path
+from onlinehash.collection.stores.sql import NEW_STREAM, ROWS_PER_QUERY, TABLES, SqlStore
+from onlinehash.collection.stores.sqlite import SqliteStore
 from onlinehash.exceptions import (
     DamagedError,
     DataNotFoundError,
@@ -51,12 +51,7 @@ _MEANINGS: dict[str | tuple[str, ...], tuple[type[Exception], str]] = {
 }
 
 
-def open_postgres(name: str, url: str, *, readonly: bool = False) -> SqlStore:
-    """Open the store of a collection in a PostgreSQL database."""
-    return SqlStore(PostgresDatabase(name, url, readonly=readonly))
-
-
-class PostgresDatabase(Database):
+class PostgresStore(SqlStore):
     """Hold a schema open, for one writer and many readers.
 
     The connection that writes holds an advisory lock. Changes are as durable as the settings of the server make them.
@@ -74,21 +69,15 @@ class PostgresDatabase(Database):
     # The lock keeps the writer from replacing the stream meanwhile, which a snapshot of PostgreSQL does not hide.
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; LOCK TABLE stream IN ACCESS SHARE MODE"
     begin_writing = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    database_errors = (psycopg.Error,)
 
     def __init__(self, name: str, url: str, *, readonly: bool = False) -> None:
-        super().__init__()
         self._parameters = _parameters(url)
         address = {"host": "localhost", "port": 5432, "dbname": "", **self._parameters}
         self._server = "{host}:{port}/{dbname}".format(**address)
-        self.place, self.readonly = f"The collection {name!r} in {self._server}", readonly
-        self._name, self._schema = name, f"onlinehash_{name}"
+        self._schema = f"onlinehash_{name}"
         self._process, self._writer_pid = os.getpid(), 0  # here, and of the server
-        try:
-            with self._errors():
-                self._open()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(f"The collection {name!r} in {self._server}", readonly)
 
     # ------------------------------------------------------------------ the schema
 
@@ -98,23 +87,21 @@ class PostgresDatabase(Database):
         if not self.query("SELECT 1 FROM pg_namespace WHERE nspname = ?", self._schema):
             if self.readonly:
                 raise DataNotFoundError(f"{self.place} is not there; open it for writing to create it.")
-            with self.transaction():
-                self._create()
+            with self._in_transaction(self._writer):
+                self.execute(f'CREATE SCHEMA "{self._schema}"')
+                self.create_tables(f"CREATE TABLE {name} {made.format(**_TYPES)}" for name, made in TABLES.items())
+                self.execute(f"COMMENT ON TABLE settings IS '{_COMMENT}'")
         self._check_schema()
-
-    def _create(self) -> None:
-        self.execute(f'CREATE SCHEMA "{self._schema}"')
-        self.create_tables(f"CREATE TABLE {table} {columns.format(**_TYPES)}" for table, columns in TABLES.items())
-        self.execute(f"COMMENT ON TABLE settings IS '{_COMMENT}'")
 
     def _check_schema(self) -> None:
         """Refuse a schema that is not ours, of another version, or whose tables are not those of a collection."""
         ((comment,),) = self.query("SELECT obj_description(to_regclass(?))", f'"{self._schema}".settings')
         if comment != _COMMENT:
+            name = self._schema.removeprefix("onlinehash_")
             raise FileFormatError(
                 f"{self.place} has the schema of another version ({comment or '0.2.0, or not onlinehash'}). With the "
-                f"version that wrote it, run: onlinehash collection export 'postgresql://...#{self._name}' items.npz; "
-                f"then with this version: onlinehash ingest items.npz --into 'postgresql://...#new_{self._name}'"
+                f"version that wrote it, run: onlinehash collection export 'postgresql://...#{name}' items.npz; "
+                f"then with this version: onlinehash ingest items.npz --into 'postgresql://...#new_{name}'"
             )
         if not TABLES.keys() <= set(self._tables()):
             raise self.damage("its tables are not those of a collection")
@@ -161,8 +148,7 @@ class PostgresDatabase(Database):
 
     def _check_open(self) -> None:
         check_process(self.place, self._process)
-        if self._closed:
-            raise StorageError(f"{self.place} is closed.")
+        super()._check_open()
 
     def take_lock(self) -> bool:
         """Connect and lock again if the connection was lost; another process may have written in between."""
@@ -182,11 +168,6 @@ class PostgresDatabase(Database):
 
     # ------------------------------------------------------------------ transactions
 
-    def _rollback(self, connection: Connection) -> None:
-        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
-
     def _is_usable(self, connection: Connection) -> bool:
         """Return whether a connection is open, in no transaction, and has nothing to read, which would be its end."""
         if connection.closed or connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -195,14 +176,8 @@ class PostgresDatabase(Database):
             selector.register(connection.pgconn.socket, selectors.EVENT_READ)
             return not selector.select(0)
 
-    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        with self._errors(), self._connection() as connection, connection.cursor(binary=True) as cursor:
-            return list(cursor.execute(_to_psycopg(sql), values))
-
-    def execute(self, sql: str, *values: Any) -> None:
-        """Run a statement of a transaction."""
-        self._writer.execute(_to_psycopg(sql), values)
+    def _run(self, connection: Connection, sql: str, values: Sequence[Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+        return connection.execute(_to_psycopg(sql), values, binary=True)
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a statement of a transaction for each of several rows of values."""
@@ -216,27 +191,16 @@ class PostgresDatabase(Database):
 
     # ------------------------------------------------------------------ what differs between databases
 
-    def condition(self, where: Filter) -> tuple[str, list[Any]]:
-        """Return SQL for a filter on the column ``payload``, and its values."""
-        values: list[Any] = []
-
-        def contains(part: Contains) -> str:
-            values.append(json.dumps(part.part.values))
+    def _leaf(self, part: Compare, values: list[Any]) -> str:
+        if part.operator == "exists":
+            return f"{_value_of(part.path)} IS NOT NULL"
+        if part.operator == "contains":
+            values.append(json.dumps(part.values))
             return f"{_value_of(part.path)} @> ?::jsonb"
+        return _compared_text(part, values) if part.type == "string" else _compared(part, values)
 
-        def compared(part: Compare) -> str:
-            return _compared_text(part, values) if part.type == "string" else _compared(part, values)
-
-        return to_sql(where, compared, lambda path: f"{_value_of(path)} IS NOT NULL", contains), values
-
-    def create_index(self, path: FieldPath) -> None:
-        """Make filters by a path fast."""
-        for statement in _indexes_of(path).values():
-            self.execute(statement)
-
-    def drop_index(self, path: FieldPath) -> None:
-        """Drop the indexes of a path."""
-        self.execute(f"DROP INDEX IF EXISTS {', '.join(_indexes_of(path))}")
+    def _indexed(self, path: FieldPath) -> dict[str, str]:
+        return {"_scalar": _scalar_of(path), "_string": _start_of(path)}
 
     def create_stream(self, name: str) -> None:
         """Make another table like the stream."""
@@ -245,8 +209,8 @@ class PostgresDatabase(Database):
     def set_id_type(self, id_type: str) -> None:
         """Make the columns of ids integers, if that is what ids are."""
         if id_type == "int":
-            for table in ("items", "stream", NEW_STREAM):
-                self.execute(f"ALTER TABLE IF EXISTS {table} ALTER id TYPE BIGINT USING id::bigint")
+            for table in ("items", "stream"):
+                self.execute(f"ALTER TABLE {table} ALTER id TYPE BIGINT USING id::bigint")
 
     # ------------------------------------------------------------------ maintenance
 
@@ -257,23 +221,21 @@ class PostgresDatabase(Database):
 
     def backup(self, path: Path, progress: Progress) -> None:
         """Copy everything, as it is at one moment, to a new SQLite file."""
-        with TemporaryDirectory(dir=path.parent) as folder, closing(open_sqlite(Path(folder) / path.name)) as store:
-            copy = store.database
-            with self._errors(), self.snapshot(), self._connection() as connection, copy.transaction():
-                tables = self._tables()
-                n_rows, n_copied = sum(self.query(f"SELECT count(*) FROM {table}")[0][0] for table in tables), 0
-                copy.execute("DELETE FROM settings")
+        with TemporaryDirectory(dir=path.parent) as folder, closing(SqliteStore(Path(folder) / path.name)) as copy:
+            with self.snapshot(), self._connection() as connection, copy._in_transaction(copy._writer):
+                tables, n_copied = self._tables(), 0
+                n_rows = sum(self.query(f"SELECT count(*) FROM {table}")[0][0] for table in tables)
                 if NEW_STREAM in tables:
                     copy.create_stream(NEW_STREAM)
                 for table in tables:
+                    copy.execute(f"DELETE FROM {table}")  # the settings that every store has
                     connection.execute(f"DECLARE {table}_rows CURSOR FOR SELECT * FROM {table}")
                     while rows := self.query(f"FETCH {ROWS_PER_QUERY} FROM {table}_rows"):
                         copy.execute_many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
                         n_copied += len(rows)
                         progress(n_copied, n_rows)
-                for (value,) in self.query("SELECT value FROM settings WHERE name = 'indexes'"):
-                    for indexed in json.loads(value):
-                        copy.create_index(parse_path(indexed))
+                for indexed in self.settings().get("indexes", []):
+                    copy.create_index(parse_path(indexed))
             copy.backup(path, lambda done, total: None)  # which leaves no files beside it
 
     def compact(self) -> None:
@@ -284,17 +246,10 @@ class PostgresDatabase(Database):
 
     # ------------------------------------------------------------------ errors
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise errors of PostgreSQL as ours."""
-        try:
-            yield
-        except psycopg.Error as error:
-            if self._closed:
-                raise StorageError(f"{self.place} is closed.") from error
-            state = error.sqlstate or ("22" if isinstance(error, psycopg.DataError) else "08")
-            type_, text = next(meaning for start, meaning in _MEANINGS.items() if state.startswith(start))
-            raise type_(f"{self.place} {text.format(_message(error))}") from error
+    def _translated(self, error: psycopg.Error) -> Exception:
+        state = error.sqlstate or ("22" if isinstance(error, psycopg.DataError) else "08")
+        type_, text = next(meaning for start, meaning in _MEANINGS.items() if state.startswith(start))
+        return type_(f"{self.place} {text.format(_message(error))}")
 
 
 class _UntypedInt(psycopg.adapt.Dumper):
@@ -350,13 +305,6 @@ def _compared_text(part: Compare, values: list[Any]) -> str:
         return f"{start} = ANY(?::text[]) AND {text} = ANY(?::text[])"
     values.extend([starts[0], part.values[0]])
     return f"{start} {part.operator[0]}= ?::text AND {text} {part.operator} ?::text"
-
-
-def _indexes_of(path: FieldPath) -> dict[str, str]:
-    """Return the statements that make the indexes of a path, by name: one for strings, one for other values."""
-    name = f"payload_{sha256(json.dumps(path).encode()).hexdigest()[:10]}"
-    indexed = {f"{name}_scalar": _scalar_of(path), f"{name}_string": _start_of(path)}
-    return {name: f"CREATE INDEX {name} ON payloads ({expression})" for name, expression in indexed.items()}
 
 
 def _value_of(path: FieldPath) -> str:

@@ -1,4 +1,4 @@
-"""SqliteDatabase: the tables of a collection in one SQLite file."""
+"""SqliteStore: a collection in one SQLite file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from hashlib import sha256
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from onlinehash._internal.files import kind_of, wrong_kind
-from onlinehash.collection.filters import Compare, Contains, FieldPath, Filter, to_sql
-from onlinehash.collection.stores.sql import INDEXES, TABLES, Database, SqlStore
+from onlinehash.collection.filters import Compare, FieldPath
+from onlinehash.collection.stores.sql import INDEXES, TABLES, SqlStore
 from onlinehash.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -30,25 +29,19 @@ SCHEMA = 3
 
 _SECONDS_TO_WAIT = 30.0  # for a lock of SQLite
 _PAGES_PER_STEP = 1000  # copied by a backup
-_TRANSIENT = [getattr(sqlite3, f"SQLITE_{name}") for name in ("BUSY", "LOCKED", "PROTOCOL", "NOMEM", "INTERRUPT")]
 
-
-def open_sqlite(path: Path, *, readonly: bool = False) -> SqlStore:
-    """Open the store of a collection in a file.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> folder = TemporaryDirectory()
-    >>> store = open_sqlite(Path(folder.name) / "things.oh")
-    >>> with store.transaction():
-    ...     store.put_settings({"colour": "red"})
-    >>> store.settings(), store.head().n_items
-    ({'colour': 'red'}, 0)
-    >>> store.close()
-    >>> folder.cleanup()
-    """
-    return SqlStore(SqliteDatabase(path, readonly=readonly))
+# What errors of SQLite mean that are not about the content of the file.
+_MEANINGS = {
+    (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR): (
+        "cannot be written: {}. Nothing of this call was stored; make room and try again."
+    ),
+    (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM): (  # it writes beside a file to read it
+        "cannot be opened by a process that may not write to its folder ({}). Open it as a user who may write, or read "
+        "a backup of it there, which collection.backup(...) writes."
+    ),
+    (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL): "is busy: {}. Try again.",
+    (sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT): "could not be read or written: {}. Try again.",
+}
 
 
 class WriterLock:
@@ -59,28 +52,28 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._file = Path(f"{path}.lock").open("a+")  # noqa: SIM115 (held until it is released)
         except OSError as error:
             raise StorageError(
                 f"Cannot write to {path.parent}: {error.strerror}. Open the collection with readonly=True, or move it."
             ) from error
         try:
-            _lock(self._file)
+            _lock(self._file.fileno())
         except OSError:
-            holder = os.read(self._file, 32).decode(errors="replace").strip()
-            os.close(self._file)
+            with self._file:
+                self._file.seek(0)
+                holder = self._file.read(32).strip()
             raise LockedError(
                 f"{path} is open for writing already{f' (process {holder})' if holder else ''}; one writer at a time. "
                 "Close the other, or open this one with readonly=True."
             ) from None
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"{os.getpid()}\n".encode())
-        self._held = [self._file]
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
 
     def release(self) -> None:
         """Let another write; several threads may do so at once."""
-        with suppress(IndexError):  # another thread was first
-            os.close(self._held.pop())
+        self._file.close()
 
 
 if sys.platform == "win32":
@@ -98,7 +91,7 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-class SqliteDatabase(Database):
+class SqliteStore(SqlStore):
     """Hold a file open, in WAL mode with full synchronisation, for one writer and many readers.
 
     A forked process can use neither this nor, because SQLite keeps locks in memory, any file of its own while it was
@@ -109,14 +102,26 @@ class SqliteDatabase(Database):
     path : Path
     readonly : bool
         Read what another process writes.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> folder = TemporaryDirectory()
+    >>> store = SqliteStore(Path(folder.name) / "things.oh")
+    >>> with store.transaction():
+    ...     store.put_settings({"colour": "red"})
+    >>> store.settings(), store.head().n_items
+    ({'colour': 'red'}, 0)
+    >>> store.close()
+    >>> folder.cleanup()
     """
 
     file: Path
     begin_writing = "BEGIN IMMEDIATE"
+    database_errors = (sqlite3.Error, UnicodeDecodeError)
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        super().__init__()
-        self.place, self.readonly, self.file = str(path), readonly, path.resolve()
+        self.file = path.resolve()
         self._log = self.file.with_name(f"{self.file.name}-wal")
         self._lock: WriterLock | None = None
         if _FORKED:
@@ -127,12 +132,7 @@ class SqliteDatabase(Database):
             if not self.file.parent.is_dir():
                 raise DataNotFoundError(f"There is no folder {path.parent}; make it first.")
             self._lock = WriterLock(self.file)
-        try:
-            with self._errors():
-                self._open()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(str(path), readonly)
         _OPEN.add(self)
 
     # ------------------------------------------------------------------ the file
@@ -142,7 +142,7 @@ class SqliteDatabase(Database):
             self._found = self.file.stat()
             self._check_schema()
             return
-        self._writer = self._connection_to("rwc")
+        self._writer = self._connect("rwc")
         self._found = self.file.stat()
         execute = self._writer.execute
         is_new = not execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -152,7 +152,7 @@ class SqliteDatabase(Database):
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         if is_new:
-            with self.transaction():
+            with self._in_transaction(self._writer):
                 self.create_tables(_made().values())
                 execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 execute(f"PRAGMA user_version = {SCHEMA}")
@@ -179,7 +179,7 @@ class SqliteDatabase(Database):
             raise FileFormatError(
                 f"{self.place} has schema {version}; this version reads {SCHEMA}. Upgrade onlinehash."
             )
-        if not self._has_log() and self.file.stat().st_size < pages * page_size:
+        if self.size() < pages * page_size:
             raise self.damage(f"it has {self.file.stat().st_size} bytes of {pages * page_size}")
         for name, sql in (_made() | INDEXES).items():
             if found.get(name, "").replace(f'"{name}"', name, 1) != sql:  # a table that was renamed has a quoted name
@@ -189,8 +189,7 @@ class SqliteDatabase(Database):
         """Raise unless this is open, in the process that opened it, and its file is where it was."""
         if _FORKED:
             raise StorageError(_FORK_REFUSED)
-        if self._closed:
-            raise StorageError(f"The collection {self.place} is closed.")
+        super()._check_open()
         try:
             found = self.file.stat()
             moved = (found.st_dev, found.st_ino) != (self._found.st_dev, self._found.st_ino)
@@ -202,13 +201,10 @@ class SqliteDatabase(Database):
                 "open the file that you want."
             )
 
-    def _has_log(self) -> bool:
-        """Return whether changes are not in the file itself yet."""
-        return self._log.exists() and self._log.stat().st_size > 0
-
     def size(self) -> int:
         """Return the number of bytes of the file and its write-ahead log."""
-        return sum(file.stat().st_size for file in (self.file, self._log) if file.exists())
+        files = self._log, self.file  # in this order: what leaves the log meanwhile is in the file then
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
         """Release the file; connections that other threads use are closed when these are done."""
@@ -222,68 +218,25 @@ class SqliteDatabase(Database):
 
     # ------------------------------------------------------------------ connections
 
-    def _connection_to(self, mode: str) -> sqlite3.Connection:
+    def _connect(self, mode: str = "ro") -> sqlite3.Connection:
+        """Return a connection; one for reading sees what is committed."""
         uri = f"{self.file.as_uri()}?mode={mode}"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_SECONDS_TO_WAIT)
 
-    def _connect(self) -> sqlite3.Connection:
-        """Return a connection that sees what is committed; SQLite writes beside the file even to read it."""
-        connection = self._connection_to("ro")
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master")
-        except sqlite3.OperationalError as error:
-            connection.close()
-            if _code(error) not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-                raise
-            raise StorageError(
-                f"{self.place} cannot be read by a process that may not write to its folder ({error}). Read a backup "
-                "of it there, which collection.backup(...) writes, or open it as a user who may write."
-            ) from error
-        return connection
-
-    def _is_usable(self, connection: sqlite3.Connection) -> bool:
-        return True
-
-    def _rollback(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            connection.rollback()
-
-    def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return all rows of a query."""
-        with self._errors(), self._connection() as connection:
-            return list(connection.execute(sql, values))
-
-    def execute(self, sql: str, *values: Any) -> None:
-        """Run a statement of a transaction."""
-        self._writer.execute(sql, values)
-
-    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement of a transaction for each of several rows of values."""
-        self._writer.executemany(sql, rows)
-
     # ------------------------------------------------------------------ what differs between databases
 
-    def condition(self, where: Filter) -> tuple[str, list[Any]]:
-        """Return SQL for a filter on the column ``payload``, and its values."""
-        values: list[Any] = []
+    def _leaf(self, part: Compare, values: list[Any]) -> str:
+        type_, value = _type_of(part.path), _value_of(part.path)
+        if part.operator == "exists":
+            return f"{type_} IS NOT NULL"
+        if part.operator == "contains":
+            equal = _compared(part, "type", "value", values)
+            each = f"SELECT 1 FROM json_each(payload, {_literal(part.path)}) WHERE {equal}"
+            return f"{type_} = 'array' AND EXISTS ({each})"
+        return _compared(part, type_, value, values)
 
-        def contains(part: Contains) -> str:
-            some = _compared(part.part, "type", "value", values)
-            each = f"SELECT 1 FROM json_each(payload, {_literal(part.path)}) WHERE {some}"
-            return f"{_type_of(part.path)} = 'array' AND EXISTS ({each})"
-
-        def compared(part: Compare) -> str:
-            return _compared(part, _type_of(part.path), _value_of(part.path), values)
-
-        return to_sql(where, compared, lambda path: f"{_type_of(path)} IS NOT NULL", contains), values
-
-    def create_index(self, path: FieldPath) -> None:
-        """Make filters by a path fast."""
-        self.execute(_index_of(path)[1])
-
-    def drop_index(self, path: FieldPath) -> None:
-        """Drop the index of a path."""
-        self.execute(f"DROP INDEX IF EXISTS {_index_of(path)[0]}")
+    def _indexed(self, path: FieldPath) -> dict[str, str]:
+        return {"": f"{_type_of(path)}, {_value_of(path)}"}  # types first, so that the index alone answers a comparison
 
     def create_stream(self, name: str) -> None:
         """Make another table like the stream."""
@@ -299,7 +252,7 @@ class SqliteDatabase(Database):
 
     def backup(self, path: Path, progress: Progress) -> None:
         """Copy the file, as it is at one moment, to a new one."""
-        with self._errors(), self.snapshot(), self._connection() as source, closing(sqlite3.connect(path)) as copy:
+        with self.snapshot(), self._connection() as source, closing(sqlite3.connect(path)) as copy:
             source.execute("SELECT count(*) FROM sqlite_master")  # from now on, what is seen stays the same
             source.backup(copy, pages=_PAGES_PER_STEP, progress=lambda _, left, total: progress(total - left, total))
             copy.execute("PRAGMA journal_mode = DELETE")  # those who read it leave no files beside it
@@ -315,30 +268,13 @@ class SqliteDatabase(Database):
 
     # ------------------------------------------------------------------ errors
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise errors of SQLite, and what wrong bytes lead to, as ours."""
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._translated(error) from error
-
-    def _translated(self, error: sqlite3.Error | UnicodeDecodeError) -> OnlineHashError:
+    def _translated(self, error: Exception) -> OnlineHashError:
         if isinstance(error, UnicodeDecodeError):  # an error of SQLite that quotes what is damaged
             return self.damage("it holds text that is not UTF-8")
-        code = _code(error)
-        if self._closed:
-            return StorageError(f"The collection {self.place} is closed.")
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            return StorageError(
-                f"{self.place} cannot be written: {error}. Nothing of this call was stored; make room and try again."
-            )
-        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            return StorageError(
-                f"{self.place} cannot be opened for this: {error}. Check who may read and write it and its folder."
-            )
-        if code in _TRANSIENT:
-            return StorageError(f"{self.place}: {error}. Try again.")
+        code = int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+        for codes, text in _MEANINGS.items():
+            if code in codes:
+                return StorageError(f"{self.place} {text.format(error)}")
         kind = kind_of(self.file)
         if kind and kind != "collection":
             return FileFormatError(wrong_kind(self.file, kind, "collection"))
@@ -353,36 +289,22 @@ def _made() -> dict[str, str]:
     return {name: f"CREATE TABLE {name} {columns.format(**types)}" for name, columns in TABLES.items()}
 
 
-def _code(error: sqlite3.Error) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
-
-
 # ---------------------------------------------------------------------- filters
 
 _TYPES = {"number": "IN ('integer', 'real')", "string": "= 'text'"}
-_CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 def _compared(part: Compare, type_: str, value: str, values: list[Any]) -> str:
     if part.type not in _TYPES:
-        return f"{type_} IN ({', '.join(repr(_CONSTANTS[one]) for one in part.values)})"
+        return f"{type_} IN ({', '.join(repr(json.dumps(one)) for one in part.values)})"  # 'null', 'true', 'false'
     # A float is read as the payload is, so that the same digits are the same number.
     marks = ["json_extract(?, '$')" if isinstance(one, float) else "?" for one in part.values]
     values.extend(repr(one) if isinstance(one, float) else one for one in part.values)
-    if part.operator == "in":
+    if part.operator in ("in", "contains"):
         test = f"= {marks[0]}" if len(marks) == 1 else f"IN ({', '.join(marks)})"
     else:
         test = f"{part.operator} {marks[0]}"
     return f"{type_} {_TYPES[part.type]} AND {value} {test}"
-
-
-def _index_of(path: FieldPath) -> tuple[str, str]:
-    """Return the name of the index of a path, and the statement that makes it.
-
-    Types come first, so that the index alone answers a comparison.
-    """
-    name = f"payload_{sha256(json.dumps(path).encode()).hexdigest()[:10]}"
-    return name, f"CREATE INDEX {name} ON payloads ({_type_of(path)}, {_value_of(path)})"
 
 
 def _type_of(path: FieldPath) -> str:
@@ -402,8 +324,8 @@ def _literal(path: FieldPath) -> str:
 # ---------------------------------------------------------------------- forks
 
 # Files open in this process, and those that were open in its parent when it was forked.
-_OPEN: WeakSet[SqliteDatabase] = WeakSet()
-_FORKED: list[SqliteDatabase] = []
+_OPEN: WeakSet[SqliteStore] = WeakSet()
+_FORKED: list[SqliteStore] = []
 
 
 def _after_fork() -> None:
