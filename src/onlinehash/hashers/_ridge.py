@@ -46,6 +46,7 @@ VALUES_PER_SUM_ON_DEVICE = 1 << 27
 FIRST_SETTLING = 1024  # instances after which codewords are fixed for the first time; then at every doubling
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 ROWS_FOR_REGRESSION = 50  # rows per class from which on regression alone gives scores; below, so do class means
+CLASSES_FOR_ANGLES = 256  # above this, the weight of class means falls with the square of the number of classes
 
 _N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
 _PENALTIES = np.power(10.0, np.arange(-6, 5) / 2)  # to choose from, for rows of unit length
@@ -361,6 +362,23 @@ class RidgeStatistics:
         return max(residual, 0.0) / max(free, 1e-9 * self.total) ** 2
 
 
+def angle_weight(n_classes: int, rows_per_class: float) -> float:
+    """Return the weight of angles between rows and class means in the scores of classes.
+
+    Examples
+    --------
+    >>> [round(angle_weight(150, rows_per_class), 2) for rows_per_class in (1, 3, 10, 50)]
+    [0.99, 0.72, 0.41, 0.0]
+    >>> round(angle_weight(512, 3), 2), angle_weight(5000, 3)
+    (0.18, 0.0)
+    """
+    if not 1 < n_classes <= 10 * CLASSES_FOR_ANGLES:  # less than .01 is not worth a second factor
+        return 0.0
+    few_rows = 1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION)
+    weight = few_rows * min(1.0, CLASSES_FOR_ANGLES / n_classes) ** 2
+    return float(np.clip(weight, 0.0, _MOST_ANGLES))
+
+
 class RidgeFactor:
     """A Gram matrix with a penalty, as its lower Cholesky factor."""
 
@@ -422,9 +440,8 @@ class FewRowsFactor(RidgeFactor):
 class RidgeSolution:
     """Scores of classes: columns of weights W = (A' + penalty I)^-1 S'^T, from sums that are balanced.
 
-    With ``angles``, where classes have fewer than 50 rows on average, n, and there are fewer rows than twice the
-    features, the angles between rows and class means have a weight of f = 1 - ln n / ln 50, at most .99, and the scores
-    of regression the rest::
+    With ``angles``, where the C classes have fewer than 50 rows on average, n, the angles between rows and class means
+    have a weight of f = (1 - ln n / ln 50) min(1, 256 / C)^2, at most .99, and the scores of regression the rest::
 
         (1 - f) z W + f (a - mean of a) / g,   a_c = z B^-1 mu_c / sqrt(mu_c B^-1 mu_c)
 
@@ -458,11 +475,9 @@ class RidgeSolution:
         self._sums = on_host(balanced.sums)
         self.penalty = penalty or balanced.choose_penalty(seed, classes)
         penalties, self._angle_weight = [self.penalty], 0.0
-        is_few = angles and len(classes) > 1 and statistics.total < 2 * statistics.n_inputs
-        rows_per_class = statistics.counts[classes].mean() if is_few else np.inf
-        if rows_per_class < ROWS_FOR_REGRESSION:
-            weight = 1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION)
-            self._angle_weight = min(_MOST_ANGLES, float(weight))
+        if angles and len(classes):
+            self._angle_weight = angle_weight(len(classes), statistics.counts[classes].mean())
+        if self._angle_weight:
             penalties.append(_ANGLE_PENALTY * balanced.trace() / np.sqrt(balanced.total))
         self._solved = [(each, factor := balanced.factored(each), factor.solve(self._sums.T)) for each in penalties]
         if self._angle_weight:
