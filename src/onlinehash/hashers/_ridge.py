@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,13 +146,6 @@ class RidgeStatistics:
     def _zeros(self, n_rows: int) -> DeviceArray:
         xp = self.place.xp
         return xp.zeros((n_rows, self.n_inputs), dtype=xp.float64, device=self.place.device)
-
-    def __deepcopy__(self, memo: Any) -> RidgeStatistics:
-        twin, xp = object.__new__(type(self)), self.place.xp
-        twin.__dict__.update(self.__dict__)
-        twin.gram, twin.sums = (xp.asarray(each, copy=True) for each in (self.gram, self.sums))
-        twin.counts = self.counts.copy()
-        return twin
 
     def trace(self) -> float:
         """Return the trace of the Gram matrix."""
@@ -333,12 +327,10 @@ class RidgeStatistics:
         signs = np.array([-1.0, 1.0])
         noise: Matrix = rng.choice(signs, (self.n_inputs, _N_PROBES))
         towards = self.class_sums(classes).T @ rng.choice(signs, (len(classes), _N_PROBES))
-        errors: dict[int, float] = {}
 
+        @cache
         def error(place: int) -> float:
-            if place not in errors:
-                errors[place] = self._error(scale * _PENALTIES[place], noise, towards)
-            return errors[place]
+            return self._error(scale * _PENALTIES[place], noise, towards)
 
         best, last = _FIRST_PENALTY, len(_PENALTIES) - 1
         while best > 0 and error(best - 1) < error(best):
