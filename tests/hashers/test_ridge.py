@@ -163,12 +163,14 @@ def test_sums_of_no_rows_are_refused_where_rows_are_few():
 
 
 @pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("n_rows", [12, 40, 196])
-def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
-    rows, numbers, _ = problem(n=n_rows, m=120)
+@pytest.mark.parametrize(
+    "n_rows, m, n_classes", [(12, 120, 4), (40, 120, 4), (196, 120, 4), (40, 8, 4), (900, 40, 300)]
+)
+def test_class_means_have_a_say_where_classes_have_few_rows(n_rows, m, n_classes, balance):
+    rows, numbers, _ = problem(n_rows, m, n_classes)
     solution, own = (
-        RidgeSolution(summed(rows, single(numbers)), balance, None, 0, CLASSES, angles=True),
-        np.eye(4)[numbers],
+        RidgeSolution(summed(rows, single(numbers)), balance, None, 0, np.arange(n_classes), angles=True),
+        np.eye(n_classes)[numbers],
     )
     assert np.abs(solution.columns - reference.blended(rows, own, solution.penalty, balance)).max() < 1e-8
     assert np.abs(solution.columns - reference.balanced_ridge(rows, own, solution.penalty, balance)).max() > 1e-4
@@ -177,11 +179,14 @@ def test_class_means_have_a_say_where_rows_are_few(n_rows, balance):
     assert np.allclose(solution.products(some, columns), weights.T @ A @ weights @ columns)
 
 
-@pytest.mark.parametrize("n_rows, m, angles", [(200, 120, True), (16, 8, True), (12, 8, False)])
-def test_regression_alone_scores_many_rows(n_rows, m, angles):
-    rows, numbers, _ = problem(n=n_rows, m=m)
-    solution = RidgeSolution(summed(rows, single(numbers)), 1.0, None, 0, CLASSES, angles)
-    assert np.abs(solution.columns - reference.ridge(rows, np.eye(4)[numbers], solution.penalty)).max() < 1e-10
+@pytest.mark.parametrize(
+    "n_rows, n_classes, angles", [(200, 4, True), (200, 1, True), (12, 4, False), (3000, 3000, True)]
+)
+def test_regression_alone_scores_many_rows_per_class_and_thousands_of_classes(n_rows, n_classes, angles):
+    rows, numbers, _ = problem(n_rows, 40, n_classes)
+    solution = RidgeSolution(summed(rows, single(numbers)), 1.0, None, 0, np.arange(n_classes), angles)
+    own = np.eye(n_classes)[numbers]
+    assert np.abs(solution.columns - reference.ridge(rows, own, solution.penalty)).max() < 1e-10
 
 
 def test_other_threads_run_while_a_large_system_is_solved():

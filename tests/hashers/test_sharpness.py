@@ -63,7 +63,7 @@ def test_without_sharpness_the_code_is_linear(sharpness):
 
 @pytest.mark.parametrize("n_classes, n_bits", [(10, 16), (4, 8), (2, 2)])
 def test_with_few_classes_the_code_is_linear(n_classes, n_bits):
-    X, y = stream(300, n_classes=n_classes)
+    X, y = stream(600, n_classes=n_classes)
     automatic, linear = make(n_bits).partial_fit(X, y), make(n_bits, sharpness=None).partial_fit(X, y)
     assert automatic.sharpness_ == 0.0
     assert np.array_equal(automatic.snapshot().weights, linear.snapshot().weights)

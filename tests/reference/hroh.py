@@ -72,7 +72,7 @@ def blended(Z, Y, penalty, balance):
     """Columns of scores where rows are few: regression, and the angles to the class means."""
     A, S = balanced_sums(Z, Y, balance)
     counts, identity = Y.sum(axis=0), np.eye(Z.shape[1])
-    few = 1.0 - np.log(counts.mean()) / np.log(50.0)
+    few = (1.0 - np.log(counts.mean()) / np.log(50.0)) * min(1.0, 256.0 / len(counts)) ** 2
     inverse = np.linalg.inv(A + np.trace(A) / np.sqrt(len(Z)) / 3.0 * identity)
     means = (Y.T @ Z) / counts[:, None]
     angles = np.array([inverse @ mean / np.sqrt(mean @ inverse @ mean) for mean in means])

@@ -93,18 +93,15 @@ class Calibration:
         ``unknown`` are the probabilities of rows of classes that were not learned, of which
         a share of ``unknown_share`` is expected: all that are accepted are wrong.
         """
-        known = 1.0 - unknown_share
-        chances = [self.probabilities] if unknown is None else [self.probabilities, unknown]
-        weights = [np.full(len(self.probabilities), known / max(1, len(self.probabilities)))]
-        wrong = [weights[0] * ~self.correct]
-        if unknown is not None:
-            weights.append(np.full(len(unknown), unknown_share / max(1, len(unknown))))
-            wrong.append(weights[1])
-        values = np.concatenate(chances)
+        n_known, unknown = len(self.probabilities), np.empty(0, np.float32) if unknown is None else unknown
+        values = np.concatenate([self.probabilities, unknown])
+        one = (1.0 - unknown_share) / n_known if n_known else 0.0  # of the rows of known classes
+        weights = np.append(np.full(n_known, one), np.full(len(unknown), unknown_share / max(1, len(unknown))))
+        wrong = weights * ~np.append(self.correct, np.zeros(len(unknown), bool))
         order = np.argsort(-values, kind="stable")
         values = values[order]
-        named, errors = np.cumsum(np.concatenate(weights)[order]), np.cumsum(np.concatenate(wrong)[order])
-        last_of_equal, one = np.append(values[1:] < values[:-1], True)[: len(values)], weights[0][:1].sum()
+        named, errors = np.cumsum(weights[order]), np.cumsum(wrong[order])
+        last_of_equal = np.append(values[1:] < values[:-1], True)[: len(values)]
         good = np.flatnonzero((errors + one <= max_error * (named + one) + _ROUNDING) & last_of_equal)
         return float(values[good[-1]]) if len(good) else float("inf")
 
@@ -118,10 +115,7 @@ class Calibration:
     def class_lists(self, scores: Features) -> ClassLists:
         """Return the most probable classes of rows, most probable first."""
         n_listed = min(CLASSES_PER_LIST, scores.shape[1])
-        if n_listed < scores.shape[1]:
-            best = np.argpartition(scores, -n_listed, axis=1)[:, -n_listed:]
-        else:
-            best = np.tile(np.arange(n_listed), (len(scores), 1))
+        best = np.argpartition(scores, -n_listed, axis=1)[:, -n_listed:]
         best = np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1), axis=1)
         lists = np.zeros((len(scores), CLASSES_PER_LIST), np.uint32)
         lists[:, :n_listed] = best << 16

@@ -16,6 +16,7 @@ from onlinehash.features import Anchors, Centring, FeatureMap, Fourier, Identity
 
 _OPSET = 17
 _IR_VERSION = 8  # that of the operator set: older runtimes read it
+_TO_THE_END = np.iinfo(np.int64).max
 
 
 class OnnxGraph:
@@ -53,6 +54,9 @@ class OnnxGraph:
 
     def _sum(self, x: str) -> str:
         return self.node("ReduceSum", x, self.array([1], np.int64), keepdims=1)
+
+    def _columns(self, x: str, first: int, last: int = _TO_THE_END) -> str:
+        return self.node("Slice", x, *(self.array([place], np.int64) for place in (first, last, 1)))
 
     # ------------------------------------------------------------------ feature maps
 
@@ -101,19 +105,13 @@ class OnnxGraph:
             x = self._reshape(x, -1, n_blocks, left, order // left)
             x = self.node("MatMul", small[0], self.node("MatMul", x, small[1]))
             x = self._reshape(x, -1, n_blocks, order)
-        x = self._reshape(x, -1, n_blocks * order)
-        first, last, axis = (self.array([place], np.int64) for place in (0, len(kind.phases), 1))
-        return self.node("Slice", x, first, last, axis)
+        return self._columns(self._reshape(x, -1, n_blocks * order), 0, len(kind.phases))
 
     # ------------------------------------------------------------------ codes
 
     def combined(self, values: str, codewords: NDArray[Any], sharpness: float) -> str:
         """Combine codewords by sharpened scores, as :class:`Encoder` does; other values follow."""
-        n_classes = len(codewords)
-        ends = [self.array([place], np.int64) for place in (0, n_classes, np.iinfo(np.int64).max)]
-        axis = self.array([1], np.int64)
-        scores = self.node("Slice", values, ends[0], ends[1], axis)
-        others = self.node("Slice", values, ends[1], ends[2], axis)
+        scores, others = self._columns(values, 0, len(codewords)), self._columns(values, len(codewords))
         if not sharpness:
             return self.node("Concat", self.node("MatMul", scores, self.array(codewords)), others, axis=1)
         exponents = self.node("Mul", self.node("Div", scores, self._largest(scores)), self.array(sharpness))
@@ -124,23 +122,17 @@ class OnnxGraph:
 
     def doubted(self, values: str, scores: str, shape: tuple[int, int], confidence_bits: int) -> str:
         """Change the signs of values where the class of a row is not sure, as :class:`Encoder` does."""
-        (n_classes, n_bits), axis = shape, self.array([1], np.int64)
+        n_classes, n_bits = shape
         n_inverted = min(confidence_bits, n_bits)
-        zero, one, two, end = (self.array([place], np.int64) for place in (0, 1, 2, n_classes))
-        scores = self.node("Slice", scores, zero, end, axis)
+        scores = self._columns(scores, 0, n_classes)
         highest = self._highest(scores, 2)
-        margins = self.node(
-            "Sub", self.node("Slice", highest, zero, one, axis), self.node("Slice", highest, one, two, axis)
-        )
+        margins = self.node("Sub", self._columns(highest, 0, 1), self._columns(highest, 1, 2))
         margins = self.node("Div", margins, self._largest(scores))
-        end = self.array([n_bits], np.int64)
-        bits = self.node("Slice", values, zero, end, axis)
-        others = self.node("Slice", values, end, self.array([np.iinfo(np.int64).max], np.int64), axis)
+        bits, others = self._columns(values, 0, n_bits), self._columns(values, n_bits)
         sizes = self.node("Add", self.node("Abs", bits), self.array(order_of_equal(n_bits)))
         smallest = self._highest(self.node("Neg", sizes), n_inverted)
         for place in range(n_inverted):
-            first, last = (self.array([at], np.int64) for at in (place, place + 1))
-            size = self.node("Neg", self.node("Slice", smallest, first, last, axis))
+            size = self.node("Neg", self._columns(smallest, place, place + 1))
             limit = self.array(SURE_MARGIN * (n_inverted - place) / n_inverted)
             factor = self.node("Sub", self.node("Div", margins, limit), self.array(1.0))
             factor = self.node("Min", factor, self.array(1.0))
@@ -158,9 +150,8 @@ class OnnxGraph:
         estimates = self.node("Add", estimates, self.array(shortlist.intercept))
         estimates = self.node("MatMul", estimates, self.array(shortlist.signs.T))
         least = self.node("ReduceMin", self._highest(estimates, N_LISTED), axes=[1], keepdims=1)
-        n_classes, axis = self.array([len(shortlist.codes)], np.int64), self.array([1], np.int64)
-        scores = self.node("Slice", values, self.array([0], np.int64), n_classes, axis)
-        others = self.node("Slice", values, n_classes, self.array([np.iinfo(np.int64).max], np.int64), axis)
+        n_classes = len(shortlist.codes)
+        scores, others = self._columns(values, 0, n_classes), self._columns(values, n_classes)
         scores = self.node("Where", self.node("GreaterOrEqual", estimates, least), scores, self.array(0.0))
         return self.node("Concat", scores, others, axis=1)
 

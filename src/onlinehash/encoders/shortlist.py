@@ -109,12 +109,27 @@ class Shortlist:
 
 @kernel(fastmath={"reassoc", "contract"})
 def score_listed(rows: Any, weights: Any, intercept: Any, numbers: Any, out: Any) -> None:
-    """Write the scores of some classes of each row; ``weights`` has a row per class."""
+    """Write the scores of some classes of each row; ``weights`` has a row per class.
+
+    Eight classes are scored side by side, since waiting for their weights is what takes time: one by one takes twice
+    as long. Classes come in multiples of eight.
+    """
     for i in range(rows.shape[0]):
         row = rows[i]
-        for j in range(numbers.shape[1]):
-            number = numbers[i, j]
-            column, score = weights[number], row[0] * 0.0
+        for j in range(0, numbers.shape[1], 8):
+            n = numbers[i, j : j + 8]
+            w0, w1, w2, w3 = weights[n[0]], weights[n[1]], weights[n[2]], weights[n[3]]
+            w4, w5, w6, w7 = weights[n[4]], weights[n[5]], weights[n[6]], weights[n[7]]
+            s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = row[0] * 0.0
             for f in range(len(row)):
-                score += row[f] * column[f]
-            out[i, number] = score + intercept[number]
+                value = row[f]
+                s0 += value * w0[f]
+                s1 += value * w1[f]
+                s2 += value * w2[f]
+                s3 += value * w3[f]
+                s4 += value * w4[f]
+                s5 += value * w5[f]
+                s6 += value * w6[f]
+                s7 += value * w7[f]
+            for k, score in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
+                out[i, n[k]] = score + intercept[n[k]]

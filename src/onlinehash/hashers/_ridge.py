@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,7 @@ VALUES_PER_SUM_ON_DEVICE = 1 << 27
 FIRST_SETTLING = 1024  # instances after which codewords are fixed for the first time; then at every doubling
 NOTHING = 1e-6  # what rounding may leave of a class whose rows were unlearned
 ROWS_FOR_REGRESSION = 50  # rows per class from which on regression alone gives scores; below, so do class means
+CLASSES_FOR_ANGLES = 256  # above this, the weight of class means falls with the square of the number of classes
 
 _N_PROBES = 16  # random right-hand sides that stand for all classes, and for the trace
 _PENALTIES = np.power(10.0, np.arange(-6, 5) / 2)  # to choose from, for rows of unit length
@@ -144,13 +146,6 @@ class RidgeStatistics:
     def _zeros(self, n_rows: int) -> DeviceArray:
         xp = self.place.xp
         return xp.zeros((n_rows, self.n_inputs), dtype=xp.float64, device=self.place.device)
-
-    def __deepcopy__(self, memo: Any) -> RidgeStatistics:
-        twin, xp = object.__new__(type(self)), self.place.xp
-        twin.__dict__.update(self.__dict__)
-        twin.gram, twin.sums = (xp.asarray(each, copy=True) for each in (self.gram, self.sums))
-        twin.counts = self.counts.copy()
-        return twin
 
     def trace(self) -> float:
         """Return the trace of the Gram matrix."""
@@ -332,12 +327,10 @@ class RidgeStatistics:
         signs = np.array([-1.0, 1.0])
         noise: Matrix = rng.choice(signs, (self.n_inputs, _N_PROBES))
         towards = self.class_sums(classes).T @ rng.choice(signs, (len(classes), _N_PROBES))
-        errors: dict[int, float] = {}
 
+        @cache
         def error(place: int) -> float:
-            if place not in errors:
-                errors[place] = self._error(scale * _PENALTIES[place], noise, towards)
-            return errors[place]
+            return self._error(scale * _PENALTIES[place], noise, towards)
 
         best, last = _FIRST_PENALTY, len(_PENALTIES) - 1
         while best > 0 and error(best - 1) < error(best):
@@ -359,6 +352,23 @@ class RidgeStatistics:
             self.squares * _N_PROBES - float((weights * towards).sum()) - penalty * float(np.square(weights).sum())
         )
         return max(residual, 0.0) / max(free, 1e-9 * self.total) ** 2
+
+
+def angle_weight(n_classes: int, rows_per_class: float) -> float:
+    """Return the weight of angles between rows and class means in the scores of classes.
+
+    Examples
+    --------
+    >>> [round(angle_weight(150, rows_per_class), 2) for rows_per_class in (1, 3, 10, 50)]
+    [0.99, 0.72, 0.41, 0.0]
+    >>> round(angle_weight(512, 3), 2), angle_weight(5000, 3)
+    (0.18, 0.0)
+    """
+    if not 1 < n_classes <= 10 * CLASSES_FOR_ANGLES:  # less than .01 is not worth a second factor
+        return 0.0
+    few_rows = 1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION)
+    weight = few_rows * min(1.0, CLASSES_FOR_ANGLES / n_classes) ** 2
+    return float(np.clip(weight, 0.0, _MOST_ANGLES))
 
 
 class RidgeFactor:
@@ -422,9 +432,8 @@ class FewRowsFactor(RidgeFactor):
 class RidgeSolution:
     """Scores of classes: columns of weights W = (A' + penalty I)^-1 S'^T, from sums that are balanced.
 
-    With ``angles``, where classes have fewer than 50 rows on average, n, and there are fewer rows than twice the
-    features, the angles between rows and class means have a weight of f = 1 - ln n / ln 50, at most .99, and the scores
-    of regression the rest::
+    With ``angles``, where the C classes have fewer than 50 rows on average, n, the angles between rows and class means
+    have a weight of f = (1 - ln n / ln 50) min(1, 256 / C)^2, at most .99, and the scores of regression the rest::
 
         (1 - f) z W + f (a - mean of a) / g,   a_c = z B^-1 mu_c / sqrt(mu_c B^-1 mu_c)
 
@@ -458,11 +467,9 @@ class RidgeSolution:
         self._sums = on_host(balanced.sums)
         self.penalty = penalty or balanced.choose_penalty(seed, classes)
         penalties, self._angle_weight = [self.penalty], 0.0
-        is_few = angles and len(classes) > 1 and statistics.total < 2 * statistics.n_inputs
-        rows_per_class = statistics.counts[classes].mean() if is_few else np.inf
-        if rows_per_class < ROWS_FOR_REGRESSION:
-            weight = 1.0 - np.log(max(1.0, rows_per_class)) / np.log(ROWS_FOR_REGRESSION)
-            self._angle_weight = min(_MOST_ANGLES, float(weight))
+        if angles and len(classes):
+            self._angle_weight = angle_weight(len(classes), statistics.counts[classes].mean())
+        if self._angle_weight:
             penalties.append(_ANGLE_PENALTY * balanced.trace() / np.sqrt(balanced.total))
         self._solved = [(each, factor := balanced.factored(each), factor.solve(self._sums.T)) for each in penalties]
         if self._angle_weight:

@@ -121,9 +121,9 @@ class HROH(WithCodewords):
         which are kept until then. Give it where hashers must agree before they have seen anything.
     alpha : float, optional
         The penalty ("lambda"). By default chosen from the sums by generalised cross-validation; then, where classes
-        have fewer than 50 rows on average, and there are fewer rows than twice the features, class means have a say in
-        the scores, the more the fewer the rows per class. If it is given, or with ``sharpness=None``, scores are those
-        of regression alone. It is applied last and may be changed at any time.
+        have fewer than 50 rows on average, class means have a say in the scores, the more the fewer the rows per class,
+        and less with more than 256 classes. If it is given, or with ``sharpness=None``, scores are those of regression
+        alone. It is applied last and may be changed at any time.
     balance : float, default=0.5
         How much classes with many rows outweigh those with few, from 0 (not at all) to 1 (as they are): a class of n
         rows counts as n^balance, and all together as many as there are. It is applied last and may be changed at any
