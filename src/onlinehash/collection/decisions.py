@@ -223,7 +223,7 @@ def find_suspects(collection: Collection, n: int, labels: Any, progress: Progres
     learned = hasher.snapshot()
     for ids, vectors, texts in read_rows(collection, seqs, progress=progress):
         others, margins = contradictions(hasher, learned, vectors, texts)
-        for row in np.flatnonzero(margins > 0.0).tolist():
+        for row in np.flatnonzero(np.isfinite(margins)).tolist():
             label: Any = labels_of(texts[row])
             found.append(Suspect(ids[row], label, others[row], float(margins[row])))
         found = sorted(found, key=lambda each: -each.margin)[:n]
@@ -233,18 +233,20 @@ def find_suspects(collection: Collection, n: int, labels: Any, progress: Progres
 def contradictions(
     hasher: HROH, encoder: Encoder, vectors: NDArray[np.float32], texts: Sequence[str | None]
 ) -> tuple[list[Label], NDArray[Any]]:
-    """Return the best label of every labelled row besides its own, and by how much it is better, by leave one out.
+    """Return the best label of every labelled row besides its own, and the margin of :class:`Suspect`, by leave one out.
 
-    The encoder is a snapshot of the hasher.
+    It is -inf where the own label is the best. The encoder is a snapshot of the hasher. The own score counts twice:
+    where both labels have a high score, the item is between two classes more often than its label is wrong.
     """
     assert encoder.classes is not None
     scores, own = _without_themselves(hasher, encoder, vectors, texts)
     other = scores.copy()
     for row, numbers in enumerate(own):
         other[row, numbers] = -np.inf
-    best = other.argmax(axis=1)
+    best, highest = other.argmax(axis=1), other.max(axis=1)
     lowest = np.array([scores[row, numbers].min() for row, numbers in enumerate(own)])
-    return [encoder.classes[number] for number in best], other[np.arange(len(best)), best] - lowest
+    margins = np.where(highest > lowest, highest - 2.0 * np.maximum(lowest, 0.0), -np.inf)
+    return [encoder.classes[number] for number in best], margins
 
 
 def choose_review(collection: Collection, n: int, by: str, progress: Progress) -> list[ReviewItem]:
