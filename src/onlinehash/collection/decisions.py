@@ -233,7 +233,7 @@ def find_suspects(collection: Collection, n: int, labels: Any, progress: Progres
 def contradictions(
     hasher: HROH, encoder: Encoder, vectors: NDArray[np.float32], texts: Sequence[str | None]
 ) -> tuple[list[Label], NDArray[Any]]:
-    """Return the best label of every labelled row besides its own, and the margin of :class:`Suspect`, by leave one out.
+    """Return the best label of every labelled row besides its own, and the margin of :class:`Suspect`: leave one out.
 
     It is -inf where the own label is the best. The encoder is a snapshot of the hasher. The own score counts twice:
     where both labels have a high score, the item is between two classes more often than its label is wrong.
