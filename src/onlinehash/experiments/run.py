@@ -19,7 +19,7 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
 from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.references import REFERENCES, ReferenceEncoder, cosine_quality, takes_bits
+from onlinehash.experiments.references import REFERENCES, Reference, ReferenceEncoder, cosine_quality, takes_bits
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import chunks, labelled_rows, make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
@@ -228,7 +228,9 @@ def make_method(run: Run, params: dict[str, Any]) -> Learner:
     """Return the hasher or the reference of a run, with parameters."""
     if takes_bits(run.hasher):
         params = {"n_bits": run.n_bits, "random_state": run.seed} | params
-    return (REFERENCES | HASHERS)[run.hasher](**params)
+    if run.hasher in REFERENCES:
+        return Reference(REFERENCES[run.hasher], **params)
+    return HASHERS[run.hasher](**params)
 
 
 class WithHROHFeatures:
