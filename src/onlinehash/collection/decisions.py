@@ -255,7 +255,7 @@ def choose_review(collection: Collection, n: int, by: str, progress: Progress) -
     check_choice("by", by, get_args(ReviewOrder))
     encoder = scoring_encoder(collection)
     assert encoder.classes is not None
-    calibration, items, keys, rows = encoder.calibration, list[ReviewItem](), list[float](), list[NDArray[Any]]()
+    calibration, first = encoder.calibration, list[tuple[float, ReviewItem, NDArray[Any]]]()
     pool = _POOL_PER_CHOSEN * n if by == "diverse" else n
     with collection._searcher.lock.reading():
         seqs = collection._searcher.catalogue.with_labels(False)
@@ -263,21 +263,18 @@ def choose_review(collection: Collection, n: int, by: str, progress: Progress) -
         with single_threaded_products(len(vectors)):
             scores = encoder.class_scores(vectors)
         chances = softmax(scores.astype(np.float64), calibration.temperature)
-        best, known = chances.argmax(axis=1), calibration.is_known(scores)
+        suggested, known = [encoder.classes[i] for i in chances.argmax(axis=1)], calibration.is_known(scores)
         score = chances.max(axis=1)
-        columns = ([encoder.classes[i] for i in best], score.round(6).tolist(), known.tolist())
-        items += map(ReviewItem, ids, *columns)
-        keys += (scores.max(axis=1) if by == "unknown" else score).tolist()
-        rows += list(vectors) if by != "uncertain" else []
-        first = sorted(range(len(items)), key=keys.__getitem__)[:pool]
-        items, keys = [items[i] for i in first], [keys[i] for i in first]
-        rows = [rows[i] for i in first] if rows else []
-    if by == "unknown" and len(items) > 1:
-        groups = _groups(collection, np.array(rows))
-        return [replace(item, group=group) for item, group in zip(items, groups, strict=True)]
-    if by != "diverse" or len(items) <= n:
-        return items[:n]
-    return [items[i] for i in _spread(np.array(rows), n)]
+        items = map(ReviewItem, ids, suggested, score.round(6).tolist(), known.tolist())
+        keys = scores.max(axis=1) if by == "unknown" else score
+        first += zip(keys.tolist(), items, map(np.copy, vectors), strict=True)  # a view would keep all vectors read
+        first = sorted(first, key=lambda each: each[0])[:pool]
+    chosen, rows = [item for _, item, _ in first], np.array([row for _, _, row in first])
+    if by == "unknown" and len(chosen) > 1:
+        return [replace(item, group=group) for item, group in zip(chosen, _groups(collection, rows), strict=True)]
+    if by == "diverse" and len(chosen) > n:
+        return [chosen[i] for i in _spread(rows, n)]
+    return chosen[:n]
 
 
 def _groups(collection: Collection, vectors: NDArray[Any]) -> list[int]:
