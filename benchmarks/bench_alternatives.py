@@ -23,7 +23,7 @@ from benchmarks.measure import Row
 from onlinehash import HROH
 from onlinehash.codes import pack_bits
 from onlinehash.datasets import Split, load_dataset
-from onlinehash.experiments.references import FloatReference, SignReference, cosine_quality
+from onlinehash.experiments.references import Reference, cosine_quality, float_features, sign
 from onlinehash.metrics import AsymmetricRanking, Ranking
 
 Array = NDArray[Any]
@@ -130,10 +130,10 @@ def stored_classes(predict: Callable[[Array], Array], split: Split) -> tuple[flo
 
 def features(split: Split, _: int) -> Evaluated:
     n_features = split.stream.X.shape[1]
-    signs = SignReference(split.preprocess).partial_fit(*split.stream).snapshot()
+    signs = Reference(sign, preprocess=split.preprocess).partial_fit(*split.stream).snapshot()
     codes, queries = signs.encode(split.database.X), signs.encode(split.queries.X)
     yield "sign bits", codes.shape[1], partial(by_hamming, queries, codes, split)
-    floats = FloatReference(split.preprocess).partial_fit(*split.stream).snapshot()
+    floats = Reference(float_features, preprocess=split.preprocess).partial_fit(*split.stream).snapshot()
     items, asked = floats.encode(split.database.X), floats.encode(split.queries.X)
 
     def cosine(rows: slice) -> float:

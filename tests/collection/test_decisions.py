@@ -234,6 +234,23 @@ def flipped(y, share, seed=0):
     return wrong, rows
 
 
+def test_suspects_are_ordered_by_the_suggested_score_minus_twice_the_own(tmp_path, digits):
+    X, y = (part[:N_ITEMS] for part in digits)
+    wrong, _ = flipped(y, 0.05)
+    with Collection.open(tmp_path / "items.oh", hroh(), "manual") as items:
+        items.upsert(range(N_ITEMS), X, wrong)
+        found, hasher = items.suspects(N_ITEMS), items.hasher
+    scores = hasher.leave_one_out(X, wrong)
+    columns = np.argsort(hasher.classes_)
+    own = scores[np.arange(N_ITEMS), columns[wrong]]
+    rows = [each.id for each in found]
+    assert sorted(rows) == np.flatnonzero(scores.max(axis=1) > own).tolist()
+    assert any(own[rows] < 0.0)
+    expected = scores[rows].max(axis=1) - 2.0 * np.maximum(own[rows], 0.0)
+    assert [each.margin for each in found] == pytest.approx(expected)
+    assert [each.suggested for each in found] == hasher.classes_[scores[rows].argmax(axis=1)].tolist()
+
+
 def test_wrong_labels_are_found_and_gone_once_they_are_corrected(tmp_path, digits):
     X, y = (part[:N_ITEMS] for part in digits)
     wrong, rows = flipped(y, 0.05)

@@ -12,18 +12,20 @@ from onlinehash.encoders.calibration import softmax
 from onlinehash.exceptions import FileFormatError, InvalidInputError, NotLearnedError, UnknownNameError
 from onlinehash.experiments import REFERENCES, Run, evaluate, parse_plan, run
 from onlinehash.experiments.references import (
-    CCAITQReference,
-    ClassifierReference,
-    ClassListsReference,
-    FloatReference,
-    HCSDHReference,
-    HROHReference,
-    LearnedReference,
-    NeighboursReference,
-    PosteriorsReference,
-    QuantisedReference,
-    SignReference,
+    Reference,
+    _calibrated,
+    cca_itq,
+    class_lists,
+    classifier,
     cosine_quality,
+    float_features,
+    hcsdh,
+    hroh,
+    knn,
+    learned,
+    posteriors,
+    quantised,
+    sign,
 )
 from onlinehash.indexes import ClassListIndex
 from onlinehash.types import Batch
@@ -73,7 +75,7 @@ def test_cosine_ranking_equals_the_slow_one(monkeypatch, map_at, precision_at, d
 
 
 def test_float_quality_does_not_depend_on_the_stream_of_a_normalised_split(split):
-    reference = FloatReference("none").partial_fit(split.stream.X[:3], split.stream.y[:3])
+    reference = Reference(float_features, preprocess="none").partial_fit(split.stream.X[:3], split.stream.y[:3])
     assert reference.snapshot().encode(split.queries.X) is split.queries.X
     plain, turned = (
         run(Run("Float", "reference:float", "digits", "published", 2048, 0, **options))["metrics"]
@@ -85,7 +87,7 @@ def test_float_quality_does_not_depend_on_the_stream_of_a_normalised_split(split
 
 def test_sign_codes_are_the_signs_of_features_minus_the_mean_of_the_stream():
     raw = load_dataset("digits").split("online", seed=0)
-    codes = SignReference("running").partial_fit(*raw.stream).snapshot().encode(raw.queries.X)
+    codes = Reference(sign, preprocess="running").partial_fit(*raw.stream).snapshot().encode(raw.queries.X)
     bits = unpack_bits(codes, 64)
     centred = raw.queries.X - raw.stream.X.mean(axis=0, dtype=np.float64)
     clear = np.abs(centred) > 1e-6
@@ -93,7 +95,7 @@ def test_sign_codes_are_the_signs_of_features_minus_the_mean_of_the_stream():
 
 
 def test_the_classifier_agrees_with_scikit_learn(split):
-    codes = ClassifierReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
+    codes = Reference(classifier, preprocess="none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
     bits = unpack_bits(codes, 10)
     assert (bits.sum(axis=1) == 1).all()
     order = list(dict.fromkeys(np.unique(split.stream.y).tolist()))
@@ -103,13 +105,13 @@ def test_the_classifier_agrees_with_scikit_learn(split):
 
 def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split):
     X, y = split.stream
-    whole = ClassifierReference("none").partial_fit(X[:500], y[:500])
-    pieces = ClassifierReference("none")
+    whole = Reference(classifier, preprocess="none").partial_fit(X[:500], y[:500])
+    pieces = Reference(classifier, preprocess="none")
     for start in range(0, 500, 100):
         pieces.partial_fit(X[start : start + 100], y[start : start + 100])
     missing = y.astype(float)
     missing[500:] = np.nan
-    skipping = ClassifierReference("none").partial_fit(X, missing)
+    skipping = Reference(classifier, preprocess="none").partial_fit(X, missing)
     expected = whole.snapshot().encode(split.queries.X)
     np.testing.assert_array_equal(pieces.snapshot().encode(split.queries.X), expected)
     np.testing.assert_array_equal(skipping.snapshot().encode(split.queries.X), expected)
@@ -117,7 +119,7 @@ def test_the_classifier_learns_the_same_in_pieces_and_skips_missing_labels(split
 
 @pytest.mark.slow
 def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split, few_components):
-    codes = HROHReference("none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
+    codes = Reference(hroh, preprocess="none").partial_fit(*split.stream).snapshot().encode(split.queries.X)
     bits = unpack_bits(codes, 10)
     assert (bits.sum(axis=1) == 1).all()
     order = np.array(list(dict.fromkeys(split.stream.y.tolist())))
@@ -125,7 +127,7 @@ def test_the_class_predicted_by_hroh_is_that_of_its_highest_score(split, few_com
 
 
 def test_items_of_the_predicted_class_come_first_and_all_others_tie(split):
-    encoder = ClassifierReference("none").partial_fit(*split.stream).snapshot()
+    encoder = Reference(classifier, preprocess="none").partial_fit(*split.stream).snapshot()
     queries, items = encoder.encode(split.queries.X), encoder.encode(split.database.X)
     q, n = split.queries.y, len(items)
     averages = []
@@ -143,22 +145,26 @@ def test_supervised_directions_are_those_of_scikit_learn(split, discriminant):
     """LDA and CCA of one label per row span the same space; more bits than directions are a rotation of it."""
     rng, y = np.random.default_rng(0), np.arange(400) % 4
     X = rng.normal(size=(400, 6)) @ rng.normal(size=(6, 6)) + rng.normal(size=(4, 6))[y]
-    encoder = CCAITQReference("none", n_bits=16, discriminant=discriminant).partial_fit(X, y).snapshot()
+    encoder = Reference(cca_itq, preprocess="none", n_bits=16, discriminant=discriminant).partial_fit(X, y).snapshot()
     weights = encoder.encode.__self__.weights
     theirs = LinearDiscriminantAnalysis(n_components=3).fit(X, y).scalings_[:, :3]
     ours, theirs = np.linalg.svd(weights)[0][:, :3], np.linalg.qr(theirs)[0]
     assert np.linalg.matrix_rank(weights) == 3
     assert np.linalg.svd(ours.T @ theirs)[1].min() > 0.999
-    learned = CCAITQReference("none", n_bits=16, discriminant=discriminant).partial_fit(*split.stream).snapshot()
+    learned = (
+        Reference(cca_itq, preprocess="none", n_bits=16, discriminant=discriminant)
+        .partial_fit(*split.stream)
+        .snapshot()
+    )
     assert evaluate(learned, split).mean_average_precision > 0.75
 
 
 def test_a_reference_that_has_learned_nothing_says_so():
     for reference in REFERENCES.values():
         with pytest.raises(NotLearnedError):
-            reference().snapshot()
+            Reference(reference).snapshot()
     with pytest.raises(NotLearnedError):
-        ClassifierReference().partial_fit(np.eye(2), np.full(2, np.nan)).snapshot()
+        Reference(classifier).partial_fit(np.eye(2), np.full(2, np.nan)).snapshot()
 
 
 def test_a_plan_runs_a_reference_once_a_seed_with_the_bits_it_stores():
@@ -195,8 +201,7 @@ def test_results_of_references_have_the_form_of_all_results(name, few_components
 @pytest.fixture(scope="module")
 def scored(split):
     """Return the calibrated encoder that references of scores make, and some rows."""
-    reference = ClassListsReference("unit").partial_fit(*split.stream)
-    return reference._calibrated()[0], split
+    return _calibrated([split.stream], "unit", random_state=0)[0], split
 
 
 def order_of(reference, split, n=20):
@@ -210,7 +215,7 @@ def test_posteriors_rank_by_the_probability_of_the_same_class(scored):
     encoder, split = scored
     both = (split.queries.X[:20], split.database.X[:500])
     p, q = (softmax(encoder.class_scores(X), encoder.calibration.temperature) for X in both)
-    assert np.allclose(2.0 * order_of(PosteriorsReference("unit"), split)[1], p @ q.T, atol=1e-5)
+    assert np.allclose(2.0 * order_of(Reference(posteriors, preprocess="unit"), split)[1], p @ q.T, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -219,7 +224,7 @@ def test_class_lists_rank_as_their_index_does(scored):
     index = ClassListIndex()
     index.upsert(encoder.class_lists(split.database.X[:500]), np.arange(500))
     found = index.search(encoder.class_lists(split.queries.X[:20]), 500)
-    distances = 1.0 - 2.0 * order_of(ClassListsReference("unit"), split)[1]
+    distances = 1.0 - 2.0 * order_of(Reference(class_lists, preprocess="unit"), split)[1]
     assert np.allclose(np.take_along_axis(distances, found.ids, axis=1), found.distances, atol=1e-5)
 
 
@@ -233,35 +238,44 @@ def test_the_learned_order_is_that_of_a_calibration(scored):
         encoder.calibration.distances(scores, lists, near)
         for scores, near in zip(encoder.class_scores(queries), cosines, strict=True)
     ]
-    assert np.allclose(1.0 - 2.0 * order_of(LearnedReference("unit"), split)[1], expected, atol=1e-4)
+    assert np.allclose(1.0 - 2.0 * order_of(Reference(learned, preprocess="unit"), split)[1], expected, atol=1e-4)
 
 
 @pytest.mark.slow
 def test_more_levels_of_quantisation_are_nearer_to_the_probabilities(scored):
     _, split = scored
-    exact = order_of(PosteriorsReference("unit"), split)[1]
-    errors = [np.abs(order_of(QuantisedReference("unit", n_bits=n), split)[1] - exact).mean() for n in (8, 16, 32)]
+    exact = order_of(Reference(posteriors, preprocess="unit"), split)[1]
+    errors = [
+        np.abs(order_of(Reference(quantised, preprocess="unit", n_bits=n), split)[1] - exact).mean()
+        for n in (8, 16, 32)
+    ]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.01
     with pytest.raises(InvalidInputError, match="n_bits=12 is not a multiple of 8"):
-        QuantisedReference(n_bits=12)
+        Reference(quantised, n_bits=12).partial_fit(*split.stream).snapshot()
 
 
 def test_nearest_neighbours_predict_as_those_of_scikit_learn(split):
     (X, y), queries = split.stream, split.queries.X
     unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, queries)]
     expected = KNeighborsClassifier(1).fit(unit[0], y).predict(unit[1])
-    reference = NeighboursReference("none", n_neighbors=1).partial_fit(X[:900], y[:900]).partial_fit(X[900:], y[900:])
+    reference = (
+        Reference(knn, preprocess="none", n_neighbors=1).partial_fit(X[:900], y[:900]).partial_fit(X[900:], y[900:])
+    )
     assert np.array_equal(unpack_bits(reference.snapshot().encode(queries), 10).argmax(axis=1), expected)
-    ten = NeighboursReference("none").partial_fit(X, y).snapshot().encode(queries)
+    ten = Reference(knn, preprocess="none").partial_fit(X, y).snapshot().encode(queries)
     voted = KNeighborsClassifier(10).fit(unit[0], y).predict(unit[1])
     assert (unpack_bits(ten, 10).argmax(axis=1) == voted).mean() > 0.98  # equal votes differ
 
 
 def test_hc_sdh_is_ridge_regression_on_the_codewords_of_all_rows(split):
     (X, y), queries = split.stream, split.queries
-    parts = HCSDHReference("none", n_bits=16, n_anchors=300).partial_fit(X[:700], y[:700]).partial_fit(X[700:], y[700:])
-    whole = HCSDHReference("none", n_bits=16, n_anchors=300).partial_fit(X, y)
+    parts = (
+        Reference(hcsdh, preprocess="none", n_bits=16, n_anchors=300)
+        .partial_fit(X[:700], y[:700])
+        .partial_fit(X[700:], y[700:])
+    )
+    whole = Reference(hcsdh, preprocess="none", n_bits=16, n_anchors=300).partial_fit(X, y)
     codes = whole.snapshot().encode(queries.X)
     assert np.array_equal(parts.snapshot().encode(queries.X), codes)
     assert evaluate(whole.snapshot(), split).mean_average_precision > 0.85

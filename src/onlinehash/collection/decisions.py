@@ -223,7 +223,7 @@ def find_suspects(collection: Collection, n: int, labels: Any, progress: Progres
     learned = hasher.snapshot()
     for ids, vectors, texts in read_rows(collection, seqs, progress=progress):
         others, margins = contradictions(hasher, learned, vectors, texts)
-        for row in np.flatnonzero(margins > 0.0).tolist():
+        for row in np.flatnonzero(np.isfinite(margins)).tolist():
             label: Any = labels_of(texts[row])
             found.append(Suspect(ids[row], label, others[row], float(margins[row])))
         found = sorted(found, key=lambda each: -each.margin)[:n]
@@ -233,18 +233,20 @@ def find_suspects(collection: Collection, n: int, labels: Any, progress: Progres
 def contradictions(
     hasher: HROH, encoder: Encoder, vectors: NDArray[np.float32], texts: Sequence[str | None]
 ) -> tuple[list[Label], NDArray[Any]]:
-    """Return the best label of every labelled row besides its own, and by how much it is better, by leave one out.
+    """Return the best label of every labelled row besides its own, and the margin of :class:`Suspect`: leave one out.
 
-    The encoder is a snapshot of the hasher.
+    It is -inf where the own label is the best. The encoder is a snapshot of the hasher. The own score counts twice:
+    where both labels have a high score, the item is between two classes more often than its label is wrong.
     """
     assert encoder.classes is not None
     scores, own = _without_themselves(hasher, encoder, vectors, texts)
     other = scores.copy()
     for row, numbers in enumerate(own):
         other[row, numbers] = -np.inf
-    best = other.argmax(axis=1)
+    best, highest = other.argmax(axis=1), other.max(axis=1)
     lowest = np.array([scores[row, numbers].min() for row, numbers in enumerate(own)])
-    return [encoder.classes[number] for number in best], other[np.arange(len(best)), best] - lowest
+    margins = np.where(highest > lowest, highest - 2.0 * np.maximum(lowest, 0.0), -np.inf)
+    return [encoder.classes[number] for number in best], margins
 
 
 def choose_review(collection: Collection, n: int, by: str, progress: Progress) -> list[ReviewItem]:
@@ -253,7 +255,7 @@ def choose_review(collection: Collection, n: int, by: str, progress: Progress) -
     check_choice("by", by, get_args(ReviewOrder))
     encoder = scoring_encoder(collection)
     assert encoder.classes is not None
-    calibration, items, keys, rows = encoder.calibration, list[ReviewItem](), list[float](), list[NDArray[Any]]()
+    calibration, first = encoder.calibration, list[tuple[float, ReviewItem, NDArray[Any]]]()
     pool = _POOL_PER_CHOSEN * n if by == "diverse" else n
     with collection._searcher.lock.reading():
         seqs = collection._searcher.catalogue.with_labels(False)
@@ -261,21 +263,18 @@ def choose_review(collection: Collection, n: int, by: str, progress: Progress) -
         with single_threaded_products(len(vectors)):
             scores = encoder.class_scores(vectors)
         chances = softmax(scores.astype(np.float64), calibration.temperature)
-        best, known = chances.argmax(axis=1), calibration.is_known(scores)
+        suggested, known = [encoder.classes[i] for i in chances.argmax(axis=1)], calibration.is_known(scores)
         score = chances.max(axis=1)
-        columns = ([encoder.classes[i] for i in best], score.round(6).tolist(), known.tolist())
-        items += map(ReviewItem, ids, *columns)
-        keys += (scores.max(axis=1) if by == "unknown" else score).tolist()
-        rows += list(vectors) if by != "uncertain" else []
-        first = sorted(range(len(items)), key=keys.__getitem__)[:pool]
-        items, keys = [items[i] for i in first], [keys[i] for i in first]
-        rows = [rows[i] for i in first] if rows else []
-    if by == "unknown" and len(items) > 1:
-        groups = _groups(collection, np.array(rows))
-        return [replace(item, group=group) for item, group in zip(items, groups, strict=True)]
-    if by != "diverse" or len(items) <= n:
-        return items[:n]
-    return [items[i] for i in _spread(np.array(rows), n)]
+        items = map(ReviewItem, ids, suggested, score.round(6).tolist(), known.tolist())
+        keys = scores.max(axis=1) if by == "unknown" else score
+        first += zip(keys.tolist(), items, map(np.copy, vectors), strict=True)  # a view would keep all vectors read
+        first = sorted(first, key=lambda each: each[0])[:pool]
+    chosen, rows = [item for _, item, _ in first], np.array([row for _, _, row in first])
+    if by == "unknown" and len(chosen) > 1:
+        return [replace(item, group=group) for item, group in zip(chosen, _groups(collection, rows), strict=True)]
+    if by == "diverse" and len(chosen) > n:
+        return [chosen[i] for i in _spread(rows, n)]
+    return chosen[:n]
 
 
 def _groups(collection: Collection, vectors: NDArray[Any]) -> list[int]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import isnan, sqrt
+from math import isfinite, isnan, sqrt
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -188,7 +188,7 @@ def item_map(collection: Collection, limit: int) -> ItemMap:
         labelled = [row for row, text in enumerate(texts) if text is not None]
         if isinstance(hasher, HROH) and learned is not None and labelled:
             margins = contradictions(hasher, learned, vectors[labelled], [texts[row] for row in labelled])[1]
-            suspects += [some[row] for row, margin in zip(labelled, margins, strict=True) if margin > 0.0]
+            suspects += [some[row] for row, margin in zip(labelled, margins, strict=True) if isfinite(margin)]
     points = _in_the_plane(np.concatenate(values) if values else np.empty((0, 2)))
     return ItemMap(encoder.version, ids, labels, points[:, 0], points[:, 1], suspects)
 

@@ -117,7 +117,8 @@ class Suspect:
     suggested : int or str
         The label that it should have.
     margin : float
-        Score of that label minus that of its own, both as if the item had not been learned.
+        Score of that label minus twice that of its own, both as if the item had not been learned; an own score below 0
+        counts as 0. The higher, the more certain.
 
     Examples
     --------

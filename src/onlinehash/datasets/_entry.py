@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from onlinehash.datasets._origin import IdxFiles, MatFile, NpzFile, Origin, PackageFiles, ScikitLearnDigits
+from onlinehash.datasets._origin import IdxFiles, Origin
 from onlinehash.datasets.dataset import Dataset, ProtocolSizes
 from onlinehash.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from onlinehash.exceptions import DataNotFoundError
 from onlinehash.types import Progress
 
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (IdxFiles, MatFile, NpzFile, PackageFiles, ScikitLearnDigits)}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in get_args(Origin)}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -44,23 +43,6 @@ class Content(NamedTuple):
     source: str
 
 
-class Origin(ABC):
-    """One file format that a data set can be read from."""
-
-    @property
-    @abstractmethod
-    def wanted(self) -> str:
-        """Files to put in a folder so that it is found, for messages."""
-
-    @abstractmethod
-    def find(self, folders: Sequence[Path]) -> Path | None:
-        """Return the first path that holds the data, without reading it."""
-
-    @abstractmethod
-    def read(self, path: Path) -> Content:
-        """Return the content of the path that was found."""
-
-
 def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str], path: Path, source: str) -> Content:
     """Return float32 features and labels as positions in the class names; raise if the file is invalid.
 
@@ -93,7 +75,13 @@ def checked_content(X: NDArray[Any], y: NDArray[Any], class_names: Sequence[str]
     return Content(X, y.astype(np.int64), tuple(class_names), source)
 
 
-class ScikitLearnDigits(Origin):
+def _package_folder(name: str) -> Path | None:
+    """Return the folder of an installed package, which is not imported."""
+    module = find_spec(name)
+    return Path(module.origin).parent if module and module.origin else None
+
+
+class ScikitLearnDigits:
     """Read the digits that scikit-learn carries; pixels / 16."""
 
     @property
@@ -101,8 +89,7 @@ class ScikitLearnDigits(Origin):
         return "scikit-learn"
 
     def find(self, folders: Sequence[Path]) -> Path | None:
-        module = find_spec("sklearn")
-        return Path(module.origin).parent if module and module.origin else None
+        return _package_folder("sklearn")
 
     def read(self, path: Path) -> Content:
         X, y = import_module("sklearn.datasets").load_digits(return_X_y=True)
@@ -110,7 +97,7 @@ class ScikitLearnDigits(Origin):
 
 
 @dataclass(frozen=True)
-class PackageFiles(Origin):
+class PackageFiles:
     """Read what an installed package carries: vectors in an .npy file, and records in a JSON file, one per vector.
 
     The labels are the field ``label`` of the records. The package is not imported.
@@ -127,8 +114,7 @@ class PackageFiles(Origin):
         return f"the package {self.package}"
 
     def find(self, folders: Sequence[Path]) -> Path | None:
-        module = find_spec(self.module)
-        folder = Path(module.origin).parent if module and module.origin else None
+        folder = _package_folder(self.module)
         return folder if folder and (folder / self.vectors).is_file() else None
 
     def read(self, path: Path) -> Content:
@@ -141,7 +127,7 @@ class PackageFiles(Origin):
 
 
 @dataclass(frozen=True)
-class NpzFile(Origin):
+class NpzFile:
     """Read an archive with `Xq`, `scale`, `power`, `y` and `classes`, or with plain `X` and `y`.
 
     In the first schema, the features are ``(Xq * scale) ** power`` in float32, with `Xq` of 8 bits; `scale` is one
@@ -227,7 +213,7 @@ class MatFile(NpzFile):
 
 
 @dataclass(frozen=True)
-class IdxFiles(Origin):
+class IdxFiles:
     """Read the four published idx files, plain or gzip, from one folder: pixels / 255, train then test rows.
 
     ``digests`` maps file names to the sha256 of their uncompressed content, ``base_urls`` are folders with the gzip
@@ -271,3 +257,11 @@ class IdxFiles(Origin):
 
 def _plain_or_gzip(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
+
+
+Origin = ScikitLearnDigits | PackageFiles | NpzFile | MatFile | IdxFiles
+"""One kind of file that a data set can be read from.
+
+``wanted`` says which files to put into a folder, ``find`` returns the first path that holds the data without reading
+it, and ``read`` returns its content.
+"""

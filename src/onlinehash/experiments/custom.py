@@ -82,8 +82,8 @@ def load_module(module_name: str) -> ModuleType:
         ) from error
 
 
-def check_settings(name: str, own: type[Any], settings: Mapping[str, Any]) -> None:
-    """Raise if a class does not take one of these settings."""
+def check_settings(name: str, own: Callable[..., Any], settings: Mapping[str, Any]) -> None:
+    """Raise if a class or function does not take one of these settings."""
     accepted = inspect.signature(own).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values())
     for setting in settings:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from itertools import product
 from pathlib import Path
@@ -256,7 +256,7 @@ def _expand(method: str, settings: dict[str, Any], content: dict[str, Any]) -> I
         if setting in own:
             raise InvalidInputError(f"{setting}={own[setting]!r} would replace what {source} says; set {source}.")
     if hasher in REFERENCES:
-        chosen: type[Any] = REFERENCES[hasher]
+        chosen: Callable[..., Any] = REFERENCES[hasher]
         if not takes_bits(hasher):
             if "bits" in own:
                 raise FileFormatError("a reference has no bits to choose; leave out bits.")

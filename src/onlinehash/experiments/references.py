@@ -1,7 +1,8 @@
 """References: methods to compare hashers with. Those with ``bits`` of the plan have no size of their own.
 
-They learn like hashers, by ``partial_fit`` and ``snapshot``, from the same features: centred by the running mean of the
-stream and scaled to unit length, or unchanged if the split has done that already.
+Each is a function that fits an encoder to the stream, of which the features are those that hashers learn from: centred
+by the running mean of the stream and scaled to unit length, or unchanged if the split has done that already.
+:class:`Reference` makes one learn like a hasher.
 
 ========================  ===============================================  ===============================
 name in a plan            stored per item                                  bits per item
@@ -22,9 +23,8 @@ name in a plan            stored per item                                  bits 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -54,49 +54,8 @@ _CENTROIDS = 256  # of a level of residual quantisation: 8 bits
 _STEPS_OF_CENTROIDS = 20
 _LONGEST = 2.0  # no shorter than any row of an inner product
 
-
-class Reference(ABC):
-    """Base class of references: keeps the running mean of the stream, and the labelled rows if asked to."""
-
-    keeps_rows = False  # whether all labelled rows of the stream are kept
-
-    def __init__(self, preprocess: Any = "running") -> None:
-        self.preprocess = preprocess
-        self._features: StreamFeatures | None = None
-        self._rows: list[Batch] = []
-
-    def partial_fit(self, X: Features, y: Labels) -> Reference:
-        """Learn from the next rows of the stream; NaN is a missing label."""
-        if self._features is None:
-            self._features = make_features(self.preprocess, X.shape[1])
-        for rows in chunks(X):
-            centred = np.empty_like(X[rows])
-            self._features.learn(X[rows], centred)
-            self._learn(centred, y[rows])
-        if self.keeps_rows:
-            kept = labelled_rows(X, y)
-            self._rows.append(Batch(kept.X.copy(), kept.y.copy()))
-        return self
-
-    @abstractmethod
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an immutable encoder with the current state."""
-
-    def _learn(self, X: Features, y: Labels) -> None:  # noqa: B027 (optional)
-        """Learn from centred rows; most references have nothing to learn."""
-
-    def _frozen_features(self) -> FeatureMap:
-        if self._features is None:
-            raise NotLearnedError(f"This {type(self).__name__} has not learned from any instance yet.")
-        return self._features.freeze()
-
-    def _kept(self) -> tuple[FeatureMap, Features, Labels]:
-        """Return the current preprocessing, and all rows kept, preprocessed, with their labels."""
-        features = self._frozen_features()
-        if not any(len(part.y) for part in self._rows):
-            raise NotLearnedError(f"This {type(self).__name__} has not seen a label yet.")
-        rows = np.concatenate([features.transform(part.X) for part in self._rows])
-        return features, rows, np.concatenate([part.y for part in self._rows])
+Parts = Sequence[Batch]
+"""A stream, as it was passed to ``partial_fit``; NaN is a missing label. It has at least one part."""
 
 
 class ReferenceEncoder(NamedTuple):
@@ -114,116 +73,217 @@ class ReferenceEncoder(NamedTuple):
         return ReferenceEncoder(self.encode_queries or self.encode)
 
 
-def class_encoder(scores: Encoder) -> ReferenceEncoder:
-    """Return an encoder to the class of the highest score, one-hot."""
-    classes = np.arange(scores.n_bits)
-    return ReferenceEncoder(lambda X: pack_bits(classes == scores.project(X).argmax(axis=1)[:, np.newaxis]))
+class Reference:
+    """Learn like a hasher: the rows are kept, and a snapshot is fitted to all of them.
+
+    Parameters
+    ----------
+    fit : callable
+        One of :data:`REFERENCES`.
+    **settings
+        Of that function.
+
+    Examples
+    --------
+    >>> Reference(sign, preprocess="none").partial_fit(np.eye(3), np.arange(3)).snapshot().encode(np.eye(3))
+    array([[7],
+           [7],
+           [7]], dtype=uint8)
+    """
+
+    def __init__(self, fit: Callable[..., ReferenceEncoder], **settings: Any) -> None:
+        self._fit, self._settings = fit, settings
+        self._parts: list[Batch] = []
+
+    def partial_fit(self, X: Features, y: Labels) -> Reference:
+        """Learn from the next rows of the stream, which must not change afterwards; NaN is a missing label."""
+        self._parts.append(Batch(X, y))
+        return self
+
+    def snapshot(self) -> ReferenceEncoder:
+        """Return an encoder fitted to all rows so far."""
+        if not self._parts:
+            raise NotLearnedError(f"The reference {self._fit.__name__!r} has not learned from any instance yet.")
+        return self._fit(self._parts, **self._settings)
 
 
-class FloatReference(Reference):
+def _centred(features: StreamFeatures, parts: Parts) -> Iterator[Batch]:
+    """Yield the rows as the running mean centres them, which learns from them."""
+    for X, y in parts:
+        for rows in chunks(X):
+            centred = np.empty_like(X[rows])
+            features.learn(X[rows], centred)
+            yield Batch(centred, y[rows])
+
+
+def _features(parts: Parts, preprocess: Any) -> FeatureMap:
+    """Return the preprocessing at the end of the stream."""
+    features = make_features(preprocess, parts[0].X.shape[1])
+    for _ in _centred(features, parts):
+        pass
+    return features.freeze()
+
+
+def _labelled(parts: Parts) -> Batch:
+    """Return all rows that have a label."""
+    kept = [labelled_rows(*part) for part in parts]
+    X, y = np.concatenate([part.X for part in kept]), np.concatenate([part.y for part in kept])
+    if not len(y):
+        raise NotLearnedError("The reference has not seen a label yet.")
+    return Batch(X, y)
+
+
+def _unit(X: Features) -> Features:
+    """Return rows scaled to unit length; zero rows stay."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return np.asarray(X / np.where(lengths > 0, lengths, 1))
+
+
+# ---------------------------------------------------------------------- features
+
+
+def float_features(parts: Parts, preprocess: Any = "running") -> ReferenceEncoder:
     """Store the features themselves: exact search by cosine.
 
     Examples
     --------
-    >>> FloatReference().partial_fit(np.eye(3), np.arange(3)).snapshot().encode(np.eye(3)).shape
+    >>> float_features([Batch(np.eye(3), np.arange(3))]).encode(np.eye(3)).shape
     (3, 3)
     """
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to centred features."""
-        return ReferenceEncoder(self._frozen_features().transform)
+    return ReferenceEncoder(_features(parts, preprocess).transform)
 
 
-class SignReference(Reference):
+def sign(parts: Parts, preprocess: Any = "running") -> ReferenceEncoder:
     """Store the sign of every centred feature: a code without learning.
 
     Examples
     --------
-    >>> SignReference("none").partial_fit(np.eye(3), np.arange(3)).snapshot().encode(np.array([[1.0, -1.0, 2.0]]))
+    >>> sign([Batch(np.eye(3), np.arange(3))], "none").encode(np.array([[1.0, -1.0, 2.0]]))
     array([[5]], dtype=uint8)
     """
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to one bit per feature, packed."""
-        features = self._frozen_features()
-        return ReferenceEncoder(lambda X: np.concatenate([pack_signs(features.transform(X[i])) for i in chunks(X)]))
+    features = _features(parts, preprocess)
+    return ReferenceEncoder(lambda X: np.concatenate([pack_signs(features.transform(X[i])) for i in chunks(X)]))
 
 
-class ClassifierReference(Reference):
+# ---------------------------------------------------------------------- classes
+
+
+def class_encoder(scores: Encoder) -> ReferenceEncoder:
+    """Return an encoder to the class of the highest score, one-hot: the Hamming distance is 0 for the same class."""
+    classes = np.arange(scores.n_bits)
+    return ReferenceEncoder(lambda X: pack_bits(classes == scores.project(X).argmax(axis=1)[:, np.newaxis]))
+
+
+def classifier(parts: Parts, preprocess: Any = "running", *, regularisation: float = 1.0) -> ReferenceEncoder:
     """Store the predicted class only: items of the class predicted for the query are found first.
 
     The classifier is ridge regression on the classes from the statistics of the stream, A = sum z z^T and
-    S_c = sum of z over class c, with z the features and a constant: W = (A + lambda I)^-1 S^T. The order
-    of the stream matters only through the running mean. Costs O(n_features^2) per instance.
-
-    Parameters
-    ----------
-    preprocess : as in hashers
-    regularisation : float, default=1.0
-        The ridge ("lambda").
+    S_c = sum of z over class c, with z the features and a constant: W = (A + lambda I)^-1 S^T, where ``regularisation``
+    is lambda. The order of the stream matters only through the running mean. Costs O(n_features^2) per instance.
 
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> ClassifierReference("none").partial_fit(X, y).snapshot().encode(X[:2])  # one bit per class
+    >>> classifier([Batch(X, y)], "none").encode(X[:2])  # one bit per class
     array([[1],
            [2]], dtype=uint8)
     """
-
-    def __init__(self, preprocess: Any = "running", *, regularisation: float = 1.0) -> None:
-        super().__init__(preprocess)
-        self.regularisation = check_positive("regularisation", regularisation)
-        self._gram: NDArray[np.float64] | None = None
-        self._sums: dict[Any, NDArray[np.float64]] = {}
-
-    def _learn(self, X: Features, y: Labels) -> None:
-        X, labels = labelled_rows(X, y)
+    n_features = parts[0].X.shape[1]
+    features, sums = make_features(preprocess, n_features), dict[Any, NDArray[np.float64]]()
+    ridge = check_positive("regularisation", regularisation) * np.eye(n_features + 1)
+    for part in _centred(features, parts):
+        X, labels = labelled_rows(*part)
         inputs = np.hstack([X.astype(np.float64), np.ones((len(X), 1))])
-        if self._gram is None:
-            self._gram = np.zeros((inputs.shape[1], inputs.shape[1]))
-        self._gram += inputs.T @ inputs
+        ridge += inputs.T @ inputs
         for label in np.unique(labels).tolist():
-            self._sums[label] = self._sums.get(label, 0.0) + inputs[labels == label].sum(axis=0)
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to the predicted class, one-hot: the Hamming distance is 0 for the same class."""
-        features = self._frozen_features()
-        if self._gram is None or not self._sums:
-            raise NotLearnedError("This ClassifierReference has not seen a label yet.")
-        ridge = self._gram + self.regularisation * np.eye(len(self._gram))
-        weights = solve(ridge, np.array(list(self._sums.values())).T, assume_a="pos")
-        return class_encoder(Encoder(weights[:-1], weights[-1], features))
+            sums[label] = sums.get(label, 0.0) + inputs[labels == label].sum(axis=0)
+    if not sums:
+        raise NotLearnedError("The reference has not seen a label yet.")
+    weights = solve(ridge, np.array(list(sums.values())).T, assume_a="pos")
+    return class_encoder(Encoder(weights[:-1], weights[-1], features.freeze()))
 
 
-class HROHReference(Reference):
+def hroh(parts: Parts, preprocess: Any = "unit", *, balance: float = 0.5, random_state: int = 0) -> ReferenceEncoder:
     """Store the class that HROH predicts: the one with the highest of the scores that its codes are computed from.
 
-    Parameters
-    ----------
-    preprocess, balance : as in HROH
-    random_state : int, default=0
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> hroh([Batch(X, y)]).encode(X[:2])
+    array([[1],
+           [2]], dtype=uint8)
+    """
+    fixed: Any = {"sharpness": 1.0, "assignment": "arrival"}
+    hasher = HROH(8, preprocess=preprocess, balance=balance, random_state=random_state, **fixed)
+    for part in parts:
+        hasher.partial_fit(*part)
+    return class_encoder(replace(hasher.snapshot(), codewords=None))
+
+
+def knn(parts: Parts, preprocess: Any = "running", *, n_neighbors: int = 10) -> ReferenceEncoder:
+    """Store the most frequent class among the nearest vectors, by cosine, that were learned from with a label.
+
+    Encoding costs a product with the whole stream. Of equally frequent classes, the one whose members have the higher
+    total cosine counts.
 
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> HROHReference("unit").partial_fit(X, y).snapshot().encode(X[:2])
+    >>> knn([Batch(X, y)], "none", n_neighbors=3).encode(X[:2])  # one bit per class
     array([[1],
            [2]], dtype=uint8)
     """
+    features, (X, y) = _features(parts, preprocess), _labelled(parts)
+    rows, (names, numbers) = _unit(features.transform(X)), np.unique(y, return_inverse=True)
+    n_neighbors = min(check_positive_int("n_neighbors", n_neighbors), len(rows))
 
-    def __init__(self, preprocess: Any = "unit", *, balance: float = 0.5, random_state: int = 0) -> None:
-        super().__init__(preprocess)
-        fixed: Any = {"sharpness": 1.0, "assignment": "arrival"}
-        self._hasher = HROH(8, preprocess=preprocess, balance=balance, random_state=random_state, **fixed)
+    def encode(X: Features) -> Codes:
+        queries, codes = _unit(features.transform(X)), []
+        for some in chunks(queries, 4 * _SCORES_PER_BLOCK, len(rows)):
+            scores = queries[some] @ rows.T
+            nearest = np.argpartition(scores, len(rows) - n_neighbors, axis=1)[:, len(rows) - n_neighbors :]
+            # A cosine is at most 1, so that its share cannot outweigh another neighbour.
+            weights = 1 + (1 + np.take_along_axis(scores, nearest, axis=1)) / (3 * n_neighbors)
+            votes = np.zeros((len(scores), len(names)))
+            np.add.at(votes, (np.arange(len(scores))[:, np.newaxis], numbers[nearest]), weights)
+            codes.append(pack_bits(np.arange(len(names)) == votes.argmax(axis=1)[:, np.newaxis]))
+        return np.concatenate(codes)
 
-    def partial_fit(self, X: Features, y: Labels) -> HROHReference:
-        """Learn from the next rows of the stream; NaN is a missing label."""
-        self._hasher.partial_fit(X, y)
-        return self
+    return ReferenceEncoder(encode)
 
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to the class of the highest score, one-hot."""
-        return class_encoder(replace(self._hasher.snapshot(), codewords=None))
+
+# ---------------------------------------------------------------------- scores of HROH, nothing rounded to signs
+
+
+def _calibrated(parts: Parts, preprocess: Any, random_state: int) -> tuple[Encoder, Features]:
+    """Return the encoder of HROH, calibrated as that of a collection, and the leave-one-out scores that do it.
+
+    These are of the first 4096 labelled rows. "running" is taken as "unit": no row can be left out of a running mean.
+    """
+    fixed = "unit" if isinstance(preprocess, str) and preprocess == "running" else preprocess
+    hasher = HROH(8, preprocess=fixed, random_state=random_state)
+    for part in parts:
+        hasher.partial_fit(*part)
+    rows, labels = (each[:_ROWS_TO_CALIBRATE] for each in _labelled(parts))
+    scores, order = hasher.leave_one_out(rows, labels), np.argsort(hasher.classes_)
+    numbers = order[np.searchsorted(hasher.classes_, labels, sorter=order)]
+    return replace(hasher.snapshot(), calibration=Calibration.fit(scores, numbers[:, np.newaxis].tolist())), scores
+
+
+def _probabilities(encoder: Encoder, X: Features) -> Features:
+    """Return the probabilities of all classes."""
+    return softmax(encoder.class_scores(X), encoder.calibration.temperature)
+
+
+def _listed(encoder: Encoder, shift: int, X: Features) -> Features:
+    """Return what class lists hold of all classes: probabilities at bit 8, sharpened scores at bit 0."""
+    assert encoder.classes is not None
+    lists = encoder.class_lists(X)
+    found = np.zeros((len(X), len(encoder.classes)), np.float32)
+    values = (lists >> shift & 255) / np.float32(255)
+    for place in range(min(CLASSES_PER_LIST, found.shape[1])):
+        found[np.arange(len(X)), lists[:, place] >> 16] = values[:, place]
+    return found
 
 
 def product_encoder(queries: Callable[[Features], Features], items: Callable[[Features], Features]) -> ReferenceEncoder:
@@ -240,158 +300,49 @@ def product_encoder(queries: Callable[[Features], Features], items: Callable[[Fe
     return ReferenceEncoder(of_items, lambda X: np.pad(queries(X), ((0, 0), (0, 1))))
 
 
-class ScoresReference(Reference):
-    """Base class of references that store what HROH says of the classes of an item; nothing is rounded to signs.
-
-    Scores are calibrated as those of a collection: by leave one out, on the first 4096 labelled rows.
-
-    Parameters
-    ----------
-    preprocess : as in HROH
-        "running" is taken as "unit", because no row can be left out of a running mean.
-    random_state : int, default=0
-    """
-
-    keeps_rows = True
-
-    def __init__(self, preprocess: Any = "unit", *, random_state: int = 0) -> None:
-        super().__init__(preprocess)
-        fixed = "unit" if isinstance(preprocess, str) and preprocess == "running" else preprocess
-        self._hasher = HROH(8, preprocess=fixed, random_state=random_state)
-
-    def partial_fit(self, X: Features, y: Labels) -> ScoresReference:
-        """Learn from the next rows of the stream; NaN is a missing label."""
-        self._hasher.partial_fit(X, y)
-        n_more = _ROWS_TO_CALIBRATE - sum(len(part.y) for part in self._rows)
-        kept = labelled_rows(X, y)
-        self._rows.append(Batch(kept.X[:n_more].copy(), kept.y[:n_more].copy()))
-        return self
-
-    def _calibrated(self) -> tuple[Encoder, Features]:
-        """Return the encoder, and the scores that the rows kept would have, had they not been learned."""
-        encoder, rows = self._hasher.snapshot(), np.concatenate([part.X for part in self._rows])
-        labels = np.concatenate([part.y for part in self._rows])
-        scores = self._hasher.leave_one_out(rows, labels)
-        own = np.searchsorted(self._hasher.classes_, labels, sorter=np.argsort(self._hasher.classes_))
-        numbers = np.argsort(self._hasher.classes_)[own]
-        return replace(encoder, calibration=Calibration.fit(scores, numbers[:, np.newaxis].tolist())), scores
-
-
-class PosteriorsReference(ScoresReference):
+def posteriors(parts: Parts, preprocess: Any = "unit", *, random_state: int = 0) -> ReferenceEncoder:
     """Store the probabilities of all classes: items are ranked by the probability of having the query's class.
 
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> PosteriorsReference().partial_fit(X, y).snapshot().encode(X[:2]).argmax(axis=1)  # the last makes lengths equal
+    >>> posteriors([Batch(X, y)]).encode(X[:2]).argmax(axis=1)  # the last makes lengths equal
     array([2, 2])
     """
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to probabilities."""
-        chances = partial(_probabilities, self._calibrated()[0])
-        return product_encoder(chances, chances)
+    chances = partial(_probabilities, _calibrated(parts, preprocess, random_state)[0])
+    return product_encoder(chances, chances)
 
 
-class QuantisedReference(ScoresReference):
+def quantised(parts: Parts, preprocess: Any = "unit", *, n_bits: int = 32, random_state: int = 0) -> ReferenceEncoder:
     """Store the probabilities of all classes by residual quantisation; queries keep theirs as they are.
 
     8 bits name the nearest of 256 centroids, the next 8 the one nearest to what is left, and so on. The centroids are
     those of the rows that the scores are calibrated by.
 
-    Parameters
-    ----------
-    preprocess : as in HROH
-    n_bits : int, default=32
-        A multiple of 8.
-    random_state : int, default=0
-
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 150), np.array([7, 9] * 150)
-    >>> QuantisedReference(n_bits=8).partial_fit(X, y).snapshot().encode(X[:2]).shape  # two classes, and a length
+    >>> quantised([Batch(X, y)], n_bits=8).encode(X[:2]).shape  # two classes, and a length
     (2, 3)
     """
+    if check_positive_int("n_bits", n_bits) % 8:
+        raise InvalidInputError(f"n_bits={n_bits} is not a multiple of 8, the bits of a level of quantisation.")
+    encoder, scores = _calibrated(parts, preprocess, random_state)
+    rest, levels = softmax(scores, encoder.calibration.temperature).astype(np.float64), list[NDArray[Any]]()
+    rng = np.random.default_rng([random_state, 11])
+    for _ in range(n_bits // 8):
+        levels.append(_centroids(rest, rng))
+        rest = rest - levels[-1][vq(rest, levels[-1])[0]]
 
-    def __init__(self, preprocess: Any = "unit", *, n_bits: int = 32, random_state: int = 0) -> None:
-        super().__init__(preprocess, random_state=random_state)
-        self.n_bits, self.random_state = check_positive_int("n_bits", n_bits), random_state
-        if n_bits % 8:
-            raise InvalidInputError(f"n_bits={n_bits} is not a multiple of 8, the bits of a level of quantisation.")
+    def sums(X: Features) -> Features:
+        rest = _probabilities(encoder, X).astype(np.float64)
+        found = np.zeros_like(rest)
+        for centroids in levels:
+            part = centroids[vq(rest, centroids)[0]]
+            found, rest = found + part, rest - part
+        return found.astype(np.float32)
 
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to the sums of centroids."""
-        encoder, scores = self._calibrated()
-        rest, levels = softmax(scores, encoder.calibration.temperature).astype(np.float64), list[NDArray[Any]]()
-        rng = np.random.default_rng([self.random_state, 11])
-        for _ in range(self.n_bits // 8):
-            levels.append(_centroids(rest, rng))
-            rest = rest - levels[-1][vq(rest, levels[-1])[0]]
-
-        def quantised(X: Features) -> Features:
-            rest = _probabilities(encoder, X).astype(np.float64)
-            found = np.zeros_like(rest)
-            for centroids in levels:
-                part = centroids[vq(rest, centroids)[0]]
-                found, rest = found + part, rest - part
-            return found.astype(np.float32)
-
-        return product_encoder(partial(_probabilities, encoder), quantised)
-
-
-class ClassListsReference(ScoresReference):
-    """Store the class list of HROH's encoder, in 20 bytes: the five most probable classes and their probabilities.
-
-    Items are ranked by the probability that they and the query have the same class, from the lists of both, as
-    :class:`onlinehash.indexes.ClassListIndex` does.
-
-    Examples
-    --------
-    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> ClassListsReference().partial_fit(X, y).snapshot().encode(X[:2]).argmax(axis=1)
-    array([2, 2])
-    """
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to the probabilities in the lists."""
-        encoder, _ = self._calibrated()
-
-        def listed(X: Features) -> Features:
-            return _listed(encoder, X, 8)
-
-        return product_encoder(listed, listed)
-
-
-class LearnedReference(ScoresReference):
-    """Store features and class lists: the learned order of a collection, over all items instead of 100 candidates.
-
-    Examples
-    --------
-    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> LearnedReference().partial_fit(X, y).snapshot().encode(X[:2]).shape  # 2 classes twice, 2 features, a length
-    (2, 7)
-    """
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to probabilities, sharpened scores and unit vectors, by which queries weigh them."""
-        encoder, _ = self._calibrated()
-        known = encoder.calibration
-
-        def of_items(X: Features) -> Features:
-            return np.hstack([_listed(encoder, X, 8), _unit(_listed(encoder, X, 0)), _unit(X)])
-
-        def of_queries(X: Features) -> Features:
-            scores = encoder.class_scores(X)
-            gate = known.gate(scores)[:, np.newaxis]
-            p, f = softmax(scores, known.temperature), _unit(sharpened(scores))
-            return np.hstack([gate / 2 * p, gate / 2 * f, (1.0 - gate) * _unit(X)]).astype(np.float32)
-
-        return product_encoder(of_queries, of_items)
-
-
-def _probabilities(encoder: Encoder, X: Features) -> Features:
-    """Return the probabilities of all classes."""
-    return softmax(encoder.class_scores(X), encoder.calibration.temperature)
+    return product_encoder(partial(_probabilities, encoder), sums)
 
 
 def _centroids(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
@@ -404,87 +355,65 @@ def _centroids(rows: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     return centroids
 
 
-def _listed(encoder: Encoder, X: Features, shift: int) -> Features:
-    """Return what class lists hold of all classes: probabilities at bit 8, sharpened scores at bit 0."""
-    assert encoder.classes is not None
-    lists = encoder.class_lists(X)
-    found = np.zeros((len(X), len(encoder.classes)), np.float32)
-    values = (lists >> shift & 255) / np.float32(255)
-    for place in range(min(CLASSES_PER_LIST, found.shape[1])):
-        found[np.arange(len(X)), lists[:, place] >> 16] = values[:, place]
-    return found
+def class_lists(parts: Parts, preprocess: Any = "unit", *, random_state: int = 0) -> ReferenceEncoder:
+    """Store the class list of HROH's encoder, in 20 bytes: the five most probable classes and their probabilities.
 
-
-class NeighboursReference(Reference):
-    """Store the most frequent class among the nearest vectors, by cosine, that were learned from with a label.
-
-    It keeps the whole stream, and encoding costs a product with all of it. Of equally frequent classes, the one whose
-    members have the higher total cosine counts.
-
-    Parameters
-    ----------
-    preprocess : as in hashers
-    n_neighbors : int, default=10
+    Items are ranked by the probability that they and the query have the same class, from the lists of both, as
+    :class:`onlinehash.indexes.ClassListIndex` does.
 
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> NeighboursReference("none", n_neighbors=3).partial_fit(X, y).snapshot().encode(X[:2])  # one bit per class
-    array([[1],
-           [2]], dtype=uint8)
+    >>> class_lists([Batch(X, y)]).encode(X[:2]).argmax(axis=1)
+    array([2, 2])
     """
-
-    def __init__(self, preprocess: Any = "running", *, n_neighbors: int = 10) -> None:
-        super().__init__(preprocess)
-        self.n_neighbors = check_positive_int("n_neighbors", n_neighbors)
-
-    keeps_rows = True
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder to the class of the nearest neighbours, one-hot."""
-        features, kept, labels = self._kept()
-        rows, (names, numbers) = _unit(kept), np.unique(labels, return_inverse=True)
-        return ReferenceEncoder(lambda X: self._encode(features.transform(X), rows, numbers, len(names)))
-
-    def _encode(self, X: Features, rows: Features, numbers: NDArray[np.intp], n_classes: int) -> Codes:
-        n_neighbors = min(self.n_neighbors, len(rows))
-        codes = []
-        for some in chunks(X, 4 * _SCORES_PER_BLOCK, len(rows)):
-            scores = _unit(X[some]) @ rows.T
-            nearest = np.argpartition(scores, len(rows) - n_neighbors, axis=1)[:, len(rows) - n_neighbors :]
-            # A cosine is at most 1, so that its share cannot outweigh another neighbour.
-            weights = 1 + (1 + np.take_along_axis(scores, nearest, axis=1)) / (3 * n_neighbors)
-            votes = np.zeros((len(scores), n_classes))
-            np.add.at(votes, (np.arange(len(scores))[:, np.newaxis], numbers[nearest]), weights)
-            codes.append(pack_bits(np.arange(n_classes) == votes.argmax(axis=1)[:, np.newaxis]))
-        return np.concatenate(codes)
+    listed = partial(_listed, _calibrated(parts, preprocess, random_state)[0], 8)
+    return product_encoder(listed, listed)
 
 
-def _unit(X: Features) -> Features:
-    """Return rows scaled to unit length; zero rows stay."""
-    X = X.copy()
-    for rows in chunks(X):
-        lengths = np.linalg.norm(X[rows], axis=1, keepdims=True)
-        X[rows] /= np.where(lengths > 0, lengths, 1)
-    return X
+def learned(parts: Parts, preprocess: Any = "unit", *, random_state: int = 0) -> ReferenceEncoder:
+    """Store features and class lists: the learned order of a collection, over all items instead of 100 candidates.
+
+    Rows are probabilities, sharpened scores and unit vectors, by which queries weigh them.
+
+    Examples
+    --------
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
+    >>> learned([Batch(X, y)]).encode(X[:2]).shape  # 2 classes twice, 2 features, a length
+    (2, 7)
+    """
+    encoder, _ = _calibrated(parts, preprocess, random_state)
+    known = encoder.calibration
+
+    def of_items(X: Features) -> Features:
+        return np.hstack([_listed(encoder, 8, X), _unit(_listed(encoder, 0, X)), _unit(X)])
+
+    def of_queries(X: Features) -> Features:
+        scores = encoder.class_scores(X)
+        gate = known.gate(scores)[:, np.newaxis]
+        p, f = softmax(scores, known.temperature), _unit(sharpened(scores))
+        return np.hstack([gate / 2 * p, gate / 2 * f, (1.0 - gate) * _unit(X)]).astype(np.float32)
+
+    return product_encoder(of_queries, of_items)
 
 
-class HCSDHReference(Reference):
+# ---------------------------------------------------------------------- codes of batch methods
+
+
+def hcsdh(
+    parts: Parts,
+    preprocess: Any = "running",
+    *,
+    n_bits: int = 32,
+    n_anchors: int = 1000,
+    regularisation: float = 1.0,
+    codebook: Any = "hadamard",
+    random_state: int = 0,
+) -> ReferenceEncoder:
     """Learn from all rows of the stream at once: Hadamard codewords, regressed on Gaussian similarities to anchors.
 
     The batch method that HROH is closest to: supervised discrete hashing has an exact solution if the codes of the
-    classes are rows of a Hadamard matrix. It keeps the whole stream, since its anchors are drawn from all of it.
-
-    Parameters
-    ----------
-    preprocess : as in hashers
-    n_bits : int, default=32
-    n_anchors : int, default=1000
-        Drawn at random from the stream.
-    regularisation : float, default=1.0
-        The ridge ("lambda").
-    codebook : "hadamard", or mapping from label to -1/+1 codeword, default="hadamard"
-    random_state : int, default=0
+    classes are rows of a Hadamard matrix. The ``n_anchors`` anchors are drawn at random from the stream.
 
     References
     ----------
@@ -494,62 +423,38 @@ class HCSDHReference(Reference):
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> HCSDHReference("none", n_bits=8).partial_fit(X, y).snapshot().encode(X[:2]).shape
+    >>> hcsdh([Batch(X, y)], "none", n_bits=8).encode(X[:2]).shape
     (2, 1)
     """
-
-    keeps_rows = True
-
-    def __init__(
-        self,
-        preprocess: Any = "running",
-        *,
-        n_bits: int = 32,
-        n_anchors: int = 1000,
-        regularisation: float = 1.0,
-        codebook: Any = "hadamard",
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(preprocess)
-        self.n_anchors = check_positive_int("n_anchors", n_anchors)
-        self.regularisation = check_positive("regularisation", regularisation)
-        self.random_state = random_state
-        self._codebook = make_codebook(codebook, n_bits, random_state)
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder fitted to all rows so far."""
-        features, rows, labels = self._kept()
-        classes = ClassTable(self._codebook)
-        classes.admit(labels)
-        targets = classes.targets(labels)
-        chosen = rows[np.random.default_rng([self.random_state, 9]).permutation(len(rows))[: self.n_anchors]]
-        width = 2 * (float(squared_distances(rows[:_ROWS_PER_BLOCK], chosen).mean()) or 1.0)
-        anchors = Anchors(chosen, width, constant=True, inner=features)  # type: ignore[arg-type]
-        plain = Anchors(chosen, width, constant=True)
-        n = plain.n_outputs
-        gram, cross = self.regularisation * np.eye(n), np.zeros((n, targets.shape[1]))
-        for start in range(0, len(rows), _ROWS_PER_BLOCK):
-            kernel = plain.transform(rows[start : start + _ROWS_PER_BLOCK].astype(np.float64))
-            gram += kernel.T @ kernel
-            cross += kernel.T @ targets[start : start + _ROWS_PER_BLOCK]
-        weights = solve(gram, cross, assume_a="pos").astype(rows.dtype)
-        return ReferenceEncoder(Encoder(weights, None, anchors).encode)
+    check_positive_int("n_anchors", n_anchors)
+    check_positive("regularisation", regularisation)
+    classes = ClassTable(make_codebook(codebook, n_bits, random_state))
+    features, (X, labels) = _features(parts, preprocess), _labelled(parts)
+    rows = features.transform(X)
+    classes.admit(labels)
+    targets = classes.targets(labels)
+    chosen = rows[np.random.default_rng([random_state, 9]).permutation(len(rows))[:n_anchors]]
+    width = 2 * (float(squared_distances(rows[:_ROWS_PER_BLOCK], chosen).mean()) or 1.0)
+    anchors = Anchors(chosen, width, constant=True, inner=features)  # type: ignore[arg-type]
+    plain = Anchors(chosen, width, constant=True)
+    n = plain.n_outputs
+    gram, cross = regularisation * np.eye(n), np.zeros((n, targets.shape[1]))
+    for start in range(0, len(rows), _ROWS_PER_BLOCK):
+        kernel = plain.transform(rows[start : start + _ROWS_PER_BLOCK].astype(np.float64))
+        gram += kernel.T @ kernel
+        cross += kernel.T @ targets[start : start + _ROWS_PER_BLOCK]
+    weights = solve(gram, cross, assume_a="pos").astype(rows.dtype)
+    return ReferenceEncoder(Encoder(weights, None, anchors).encode)
 
 
-class CCAITQReference(Reference):
+def cca_itq(
+    parts: Parts, preprocess: Any = "running", *, n_bits: int = 32, discriminant: bool = False, random_state: int = 0
+) -> ReferenceEncoder:
     """Learn from all rows at once: directions that the labels choose, rotated so that projections are near their signs.
 
     The directions are those of canonical correlation analysis (CCA) of the features and the classes, each scaled by its
-    correlation; or of linear discriminant analysis (LDA), scaled to variance 1 within classes. There is one less than
-    classes: more bits are a rotation of as many directions into more dimensions.
-
-    Parameters
-    ----------
-    preprocess : as in hashers
-    n_bits : int, default=32
-    discriminant : bool, default=False
-        LDA instead of CCA.
-    random_state : int, default=0
+    correlation; or, with ``discriminant``, of linear discriminant analysis (LDA), scaled to variance 1 within classes.
+    There is one less than classes: more bits are a rotation of as many directions into more dimensions.
 
     References
     ----------
@@ -558,42 +463,31 @@ class CCAITQReference(Reference):
     Examples
     --------
     >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]] * 5), np.array([7, 9] * 5)
-    >>> CCAITQReference("none", n_bits=8).partial_fit(X, y).snapshot().encode(X[:2]).shape
+    >>> cca_itq([Batch(X, y)], "none", n_bits=8).encode(X[:2]).shape
     (2, 1)
     """
-
-    keeps_rows = True
-
-    def __init__(
-        self, preprocess: Any = "running", *, n_bits: int = 32, discriminant: bool = False, random_state: int = 0
-    ) -> None:
-        super().__init__(preprocess)
-        self.n_bits, self.discriminant, self.random_state = n_bits, discriminant, random_state
-
-    def snapshot(self) -> ReferenceEncoder:
-        """Return an encoder fitted to all rows so far."""
-        features, kept, labels = self._kept()
-        rows = kept.astype(np.float64)
-        mean = rows.mean(axis=0)
-        rows -= mean
-        names, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        means = np.array([rows[numbers == number].mean(axis=0) for number in range(len(names))])
-        total, between = rows.T @ rows / len(rows), means.T * (counts / len(rows)) @ means
-        base = total - between if self.discriminant else total
-        base += _SHRINKAGE * (np.trace(total) / len(total) or 1.0) * np.eye(len(total))  # 0 for a single row
-        n_found = min(self.n_bits, max(1, len(names) - 1), len(total))
-        squares, found = eigh(between, base, subset_by_index=[len(total) - n_found, len(total) - 1])
-        directions = found if self.discriminant else found * np.sqrt(np.maximum(squares, 0))
-        projections = rows @ directions
-        rng = np.random.default_rng([self.random_state, 10])
-        # A start that follows from the span: the signs of eigenvectors are a matter of rounding.
-        rotation = _nearest_frame(found.T @ base @ rng.standard_normal((len(total), self.n_bits)))
-        for _ in range(_ROTATIONS):
-            rotation = _nearest_frame(projections.T @ np.where(projections @ rotation >= 0, 1.0, -1.0))
-        weights = directions @ rotation
-        return ReferenceEncoder(
-            Encoder(weights.astype(kept.dtype), -(mean @ weights).astype(kept.dtype), features).encode
-        )
+    features, (X, labels) = _features(parts, preprocess), _labelled(parts)
+    kept = features.transform(X)
+    rows = kept.astype(np.float64)
+    mean = rows.mean(axis=0)
+    rows -= mean
+    names, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    means = np.array([rows[numbers == number].mean(axis=0) for number in range(len(names))])
+    total, between = rows.T @ rows / len(rows), means.T * (counts / len(rows)) @ means
+    base = total - between if discriminant else total
+    base += _SHRINKAGE * (np.trace(total) / len(total) or 1.0) * np.eye(len(total))  # 0 for a single row
+    n_found = min(n_bits, max(1, len(names) - 1), len(total))
+    squares, found = eigh(between, base, subset_by_index=[len(total) - n_found, len(total) - 1])
+    directions = found if discriminant else found * np.sqrt(np.maximum(squares, 0))
+    projections = rows @ directions
+    rng = np.random.default_rng([random_state, 10])
+    # A start that follows from the span: the signs of eigenvectors are a matter of rounding.
+    rotation = _nearest_frame(found.T @ base @ rng.standard_normal((len(total), n_bits)))
+    for _ in range(_ROTATIONS):
+        rotation = _nearest_frame(projections.T @ np.where(projections @ rotation >= 0, 1.0, -1.0))
+    weights = directions @ rotation
+    encoder = Encoder(weights.astype(kept.dtype), -(mean @ weights).astype(kept.dtype), features)
+    return ReferenceEncoder(encoder.encode)
 
 
 def _nearest_frame(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -602,19 +496,20 @@ def _nearest_frame(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(left @ right)
 
 
-REFERENCES: dict[str, type[Reference]] = {
-    "reference:float": FloatReference,
-    "reference:sign": SignReference,
-    "reference:classifier": ClassifierReference,
-    "reference:hroh": HROHReference,
-    "reference:knn": NeighboursReference,
-    "reference:hcsdh": HCSDHReference,
-    "reference:cca_itq": CCAITQReference,
-    "reference:posteriors": PosteriorsReference,
-    "reference:quantised": QuantisedReference,
-    "reference:class_lists": ClassListsReference,
-    "reference:learned": LearnedReference,
+REFERENCES: dict[str, Callable[..., ReferenceEncoder]] = {
+    "reference:float": float_features,
+    "reference:sign": sign,
+    "reference:classifier": classifier,
+    "reference:hroh": hroh,
+    "reference:knn": knn,
+    "reference:hcsdh": hcsdh,
+    "reference:cca_itq": cca_itq,
+    "reference:posteriors": posteriors,
+    "reference:quantised": quantised,
+    "reference:class_lists": class_lists,
+    "reference:learned": learned,
 }
+"""Functions of the parts of a stream and of settings, which fit an encoder, by their names in plans."""
 
 
 def _class_bits(n_features: int, n_classes: int) -> int:

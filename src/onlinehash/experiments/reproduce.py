@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from onlinehash.exceptions import InvalidInputError, OnlineHashError
 from onlinehash.experiments.own_data import data_size
 from onlinehash.experiments.plan import Run, is_custom
+from onlinehash.experiments.references import REFERENCES
 from onlinehash.experiments.results import (
     EPOCH,
     Result,
@@ -111,7 +112,9 @@ def check_parameters(runs: Iterable[Run]) -> None:
         rows, labels = np.zeros((2, data_size(run.dataset, run.labels, run.n_queries)[0]), np.float32), np.array([0, 1])
         place = f"Method {run.method!r}, {run.n_bits} bits"
         try:
-            make_method(run, params).partial_fit(rows, labels)
+            learner = make_method(run, params).partial_fit(rows, labels)
+            if run.hasher in REFERENCES:  # which are fitted only then
+                learner.snapshot()
         except OnlineHashError as error:
             raise type(error)(f"{place}: {error}") from error
         except (TypeError, ValueError) as error:  # the rows are fine, so it is a parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from time import process_time
 from typing import Any
 
@@ -19,7 +19,7 @@ from onlinehash.exceptions import InvalidInputError
 from onlinehash.experiments.custom import Frozen, Learner, make_custom
 from onlinehash.experiments.own_data import find_dataset
 from onlinehash.experiments.plan import Run, is_custom
-from onlinehash.experiments.references import REFERENCES, ReferenceEncoder, cosine_quality, takes_bits
+from onlinehash.experiments.references import REFERENCES, Reference, ReferenceEncoder, cosine_quality, takes_bits
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.streams import chunks, labelled_rows, make_stream, unseen_classes
 from onlinehash.hashers import HASHERS
@@ -148,8 +148,7 @@ def run(run: Run) -> Result:
     if run.database_codes == "labels":
         sides = (*sides[:2], _codes_of_labels(learner, split.database.y), sides[3])
     elif run.database_codes == "candidates":
-        near = _candidates(sides[0], sides[2], len(whole.stream.y), run.seed)
-        sides = (*sides[:2], sides[2][near], sides[3][near])
+        sides = _among(sides, items=_candidates(sides[0], sides[2], len(whole.stream.y), run.seed))
     elif run.database_codes == "centred":
         queries, database = (_centred_codes(encoder, side.X) for side in (split.queries, split.database))
         sides = (queries, sides[1], database, sides[3])
@@ -158,14 +157,11 @@ def run(run: Run) -> Result:
     expected = _quality(sides, split)
     stable = _quality(sides, split, "stable") if _is_packed(sides[0]) else expected
     metrics = {**asdict(expected), "stable": asdict(stable), "map_at": split.map_at, "precision_at": split.precision_at}
-    n_stream, new = len(whole.stream.y), None
-    if n_stream < len(sides[3]) == len(split.database.y):
-        new = (sides[0], sides[1], sides[2][n_stream:], sides[3][n_stream:])
+    n_stream = len(whole.stream.y)
+    has_new = n_stream < len(sides[3]) == len(split.database.y)
+    new = _among(sides, items=slice(n_stream, None)) if has_new else None
     if run.unseen:
-        unseen = unseen_classes(split.database.y, run.unseen, run.seed)
-        metrics |= _unseen_quality(sides, split, unseen)
-        if new is not None:
-            metrics["open_world"] = _open_world(new, split, unseen)
+        metrics |= _unseen_quality(sides, new, split, unseen_classes(split.database.y, run.unseen, run.seed))
     elif new is not None:
         metrics["new_items"] = asdict(_quality(new, split))
     return {
@@ -228,7 +224,9 @@ def make_method(run: Run, params: dict[str, Any]) -> Learner:
     """Return the hasher or the reference of a run, with parameters."""
     if takes_bits(run.hasher):
         params = {"n_bits": run.n_bits, "random_state": run.seed} | params
-    return (REFERENCES | HASHERS)[run.hasher](**params)
+    if run.hasher in REFERENCES:
+        return Reference(REFERENCES[run.hasher], **params)
+    return HASHERS[run.hasher](**params)
 
 
 class WithHROHFeatures:
@@ -283,12 +281,19 @@ The codes of a reference may be real features, and the query codes of an asymmet
 
 def _encoded(encoder: Frozen, split: Split, ranking: str) -> Sides:
     queries, database = split.queries, split.database
-    asking = encoder.for_queries if isinstance(encoder, Encoder | ReferenceEncoder) else encoder
     if ranking == "asymmetric":
         if not isinstance(encoder, Encoder):
             raise InvalidInputError("Only encoders of hashers rank asymmetrically; leave out ranking='asymmetric'.")
-        return encoder.encode_asymmetric(queries.X), queries.y, encoder.encode(database.X), database.y
-    return asking.encode(queries.X), queries.y, encoder.encode(database.X), database.y
+        asked: NDArray[Any] = encoder.encode_asymmetric(queries.X)
+    else:
+        asking = encoder.for_queries if isinstance(encoder, Encoder | ReferenceEncoder) else encoder
+        asked = asking.encode(queries.X)
+    return asked, queries.y, encoder.encode(database.X), database.y
+
+
+def _among(sides: Sides, queries: Any = slice(None), items: Any = slice(None)) -> Sides:
+    """Return some of the queries and of the items."""
+    return sides[0][queries], sides[1][queries], sides[2][items], sides[3][items]
 
 
 def sharpened(learner: Learner, n_bits: int, seed: int) -> Encoder:
@@ -349,37 +354,29 @@ def _candidates(queries: NDArray[Any], codes: NDArray[Any], n_learned: int, seed
 
 def _quality(sides: Sides, split: Split, ties: str = "expected") -> Quality:
     if not _is_packed(sides[2]):
-        cut = partial(cosine_quality, map_at=split.map_at, precision_at=split.precision_at)
-        return Quality(*cut(*sides, denominator=split.denominator))
+        cuts: Any = {"map_at": split.map_at, "precision_at": split.precision_at, "denominator": split.denominator}
+        return Quality(*cosine_quality(*sides, **cuts))
     ranking = Ranking(*sides, ties=ties) if _is_packed(sides[0]) else AsymmetricRanking(*sides)
     denominator = "possible" if split.map_at is None else split.denominator
     precision = ranking.mean_average_precision(split.map_at, denominator=denominator)
     return Quality(precision, ranking.precision_at(split.precision_at), ranking.recall_at(split.precision_at))
 
 
-def _unseen_quality(sides: Sides, split: Split, unseen: Labels) -> dict[str, float]:
-    """Return the mAP of seen classes among seen, unseen among unseen, and unseen among all."""
-    query_codes, query_labels, codes, labels = sides
-    asked, stored = np.isin(query_labels, unseen), np.isin(labels, unseen)
-    searches = {
+def _unseen_quality(sides: Sides, new: Sides | None, split: Split, unseen: Labels) -> dict[str, Any]:
+    """Return the mAP of seen classes among seen, unseen among unseen, and unseen among all, and among new items."""
+    asked, stored = np.isin(sides[1], unseen), np.isin(sides[3], unseen)
+    searches: dict[str, tuple[Any, Any]] = {
         "seen_at_seen": (~asked, ~stored),
         "unseen_at_unseen": (asked, stored),
-        "unseen_at_all": (asked, np.ones(len(stored), bool)),
+        "unseen_at_all": (asked, slice(None)),
     }
-    return {
-        name: _quality((query_codes[q], query_labels[q], codes[i], labels[i]), split).mean_average_precision
-        for name, (q, i) in searches.items()
+    found: dict[str, Any] = {
+        name: _quality(_among(sides, *rows), split).mean_average_precision for name, rows in searches.items()
     }
-
-
-def _open_world(sides: Sides, split: Split, unseen: Labels) -> dict[str, Any]:
-    """Return the quality of queries of seen, of unseen and of all classes among all items."""
-    query_codes, query_labels, codes, labels = sides
-    is_unseen = np.isin(query_labels, unseen)
-    asked = {"seen": ~is_unseen, "unseen": is_unseen, "all": np.ones(len(is_unseen), bool)}
-    return {
-        name: asdict(_quality((query_codes[q], query_labels[q], codes, labels), split)) for name, q in asked.items()
-    }
+    if new is not None:
+        queries = {"seen": ~asked, "unseen": asked, "all": slice(None)}
+        found["open_world"] = {name: asdict(_quality(_among(new, rows), split)) for name, rows in queries.items()}
+    return found
 
 
 def _is_packed(codes: NDArray[Any]) -> bool:
