@@ -446,7 +446,7 @@ class Client:
         rescore: str | None = "auto",
         asymmetric: bool = False,
         include: Sequence[str] = (),
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of every query, as :meth:`Collection.search`.
 
         Parameters
@@ -473,7 +473,7 @@ class Client:
         ids: Sequence[int | str] | None = None,
         where: Any = None,
         include: Sequence[str] = (),
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`.
 
         Parameters
@@ -484,7 +484,9 @@ class Client:
         """
         return self._search(vectors, {"radius": radius}, labels, ids, where, include)
 
-    def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = "auto") -> SearchResult:
+    def search_by_id(
+        self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = "auto"
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of stored items, which do not find themselves.
 
         Parameters
@@ -507,7 +509,7 @@ class Client:
         *,
         by_id: bool = False,
         single: bool = False,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Search some queries at a time; the result has a version if all batches were searched with one encoder."""
         among = search_filter(labels, ids, where, {})
         body = {"labels": among.labels, "ids": among.ids, "where": where, "include": list(include), **options}
@@ -515,8 +517,8 @@ class Client:
             answers = self._send("POST", "/search", {"by_id": queries}, body)
         else:
             answers, single = self._ask_about("/search", queries, body)
-        parts = [SearchResult([], [])] if not answers else []
-        for found in answers:
+        parts = list[SearchResult[list[Any]]]()
+        for found in answers or [{"ids": [], "distances": []}]:
             if "array" in found:
                 ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)
                 found["vectors"] = np.split(found.pop("array"), ends)

@@ -1109,7 +1109,7 @@ class Collection:
         include: Iterable[str] | None = None,
         wait: bool = True,
         max_payload_bytes: int | None = None,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of every query, nearest first.
 
         Ties come in a fixed order that does not depend on arrival (a hash), so that new items are found as well as old
@@ -1170,7 +1170,7 @@ class Collection:
         wait: bool = True,
         max_results: int | None = None,
         max_payload_bytes: int | None = None,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
@@ -1186,7 +1186,7 @@ class Collection:
         among = self._ready(wait, labels, ids, where)
         return self._in_step(lambda: self._search(vectors, among, request))
 
-    def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult:
+    def _search(self, vectors: Any, among: SearchFilter, request: Request) -> SearchResult[list[Any]]:
         queries = self._queries(vectors)
         result = self._finder.search(queries, among, request)
         return result[0] if queries.single else result
@@ -1200,7 +1200,7 @@ class Collection:
         where: Any = None,
         rescore: str | None = "auto",
         include: Iterable[str] | None = None,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of stored items, which do not find themselves.
 
         Parameters

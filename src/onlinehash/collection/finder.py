@@ -156,7 +156,7 @@ class Finder:
 
     # ------------------------------------------------------------------ searching
 
-    def search(self, queries: Queries, among: SearchFilter, request: Request) -> SearchResult:
+    def search(self, queries: Queries, among: SearchFilter, request: Request) -> SearchResult[list[Any]]:
         """Return what is asked for of the queries, among items that pass the filters."""
         generation, searcher, parts = queries.generation, self._searcher, request.parts
         if generation is None:

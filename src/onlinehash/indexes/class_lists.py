@@ -83,7 +83,7 @@ class ClassListIndex:
         self._changed.update(dict.fromkeys(numbers))
         self._known.difference_update(numbers)
 
-    def search(self, lists: ArrayLike, k: int) -> SearchResult:
+    def search(self, lists: ArrayLike, k: int) -> SearchResult[NDArray[Any]]:
         """Find the k nearest items of every query.
 
         Parameters

@@ -349,9 +349,11 @@ def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | N
     return np.array([item.vectors for item in service.collection.get(by_id)])
 
 
-def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call) -> SearchResult:
+def _find(
+    service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call
+) -> SearchResult[list[Any]]:
     """Search some queries at a time until the time is up, all by one version of the encoder."""
-    parts, most_bytes, n_hits, n_bytes = list[SearchResult](), service.limits.max_payload_bytes, 0, 0
+    parts, most_bytes, n_hits, n_bytes = list[SearchResult[list[Any]]](), service.limits.max_payload_bytes, 0, 0
     options: Any = {"labels": request.labels, "ids": request.ids, "where": request.where, "include": request.include}
     is_direct = request.rescore is None or request.radius is not None
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if is_direct else n_candidates(k))))
