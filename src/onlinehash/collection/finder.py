@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial, reduce
 from operator import itemgetter
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +92,9 @@ class Finder:
     def __init__(self, store: SqlStore, searcher: Searcher, settings: dict[str, Any]) -> None:
         self._store, self._searcher, self._settings = store, searcher, settings
         self._passing: dict[tuple[Filter, int], tuple[Seqs, int]] = {}
+        # SQLite releases the interpreter's lock at every row, and other threads take it: two that rank take far longer
+        # than one after the other.
+        self._ranking = Lock() if store.file is not None else nullcontext()
 
     # ------------------------------------------------------------------ filters
 
@@ -178,7 +182,7 @@ class Finder:
             seq = searcher.head.seq
         included = {}
         if measure is not None or "vectors" in parts or "payload" in parts:
-            with self._store.snapshot():
+            with self._ranking if measure is not None else nullcontext(), self._store.snapshot():
                 head = self._store.head()
                 if (head.seq, head.generation) != (seq, generation.number):
                     raise OutOfStep

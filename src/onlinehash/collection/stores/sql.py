@@ -536,10 +536,13 @@ class SqlStore:
 
     def _stream_rows(self, rows: list[tuple[Any, ...]]) -> StreamRows:
         """Return rows of the stream as columns; raise if one is not what was written."""
-        for seq, id, batch, labels, blob, found in rows:  # checksum(), without a call for every row
-            if not isinstance(blob, bytes) or crc32(blob, crc32(ascii((seq, id, batch, labels)).encode())) != found:
+        seqs, ids, batches, labels, blobs, sums = map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(6))
+        keys = map(str.encode, map(ascii, zip(seqs, ids, batches, labels, strict=True)))
+        if {*map(type, blobs)} - {bytes}:
+            blobs = [blob if isinstance(blob, bytes) else b"" for blob in blobs]
+        for id, found, right in zip(ids, sums, map(crc32, blobs, map(crc32, keys)), strict=True):  # as checksum() does
+            if found != right:
                 raise self.database.damage(f"the vector of item {id!r} does not match its checksum")
-        seqs, ids, _, labels, blobs = ([row[i] for row in rows] for i in range(5))
         return StreamRows(np.array(seqs, np.int64), ids, from_blobs(blobs, self.vector_dtype), labels)
 
     def payloads(self, seqs: Sequence[int]) -> list[str | None]:
