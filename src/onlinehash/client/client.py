@@ -313,7 +313,7 @@ class Client:
             raise InvalidInputError("delete takes ids or where, one of the two.")
         body = {"where": where, "missing": missing, "unlearn": unlearn}
         if ids is None:
-            answers = [self._http.ask("POST", "/items/delete", {**body, "checkpoint": _given(checkpoint)})]
+            answers = [self._http.ask("POST", "/items/delete", {**body, "checkpoint": checkpoint and dict(checkpoint)})]
         else:
             listed = {"ids": check_item_ids(ids, None)}
             answers = self._send("POST", "/items/delete", listed, body, checkpoint=checkpoint)
@@ -329,7 +329,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        body = {"ids": check_item_ids(ids, None), "checkpoint": _given(checkpoint)}
+        body = {"ids": check_item_ids(ids, None), "checkpoint": checkpoint and dict(checkpoint)}
         label: int | str = self._http.ask("POST", "/link", body)["label"]
         return label
 
@@ -353,7 +353,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        body = {"label": label, "into": into, "checkpoint": _given(checkpoint)}
+        body = {"label": label, "into": into, "checkpoint": checkpoint and dict(checkpoint)}
         return int(self._http.ask("POST", "/merge_labels", body)["changed"])
 
     def rename_label(self, label: int | str, to: int | str, *, checkpoint: Mapping[str, Any] | None = None) -> int:
@@ -365,7 +365,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        body = {"label": label, "to": to, "checkpoint": _given(checkpoint)}
+        body = {"label": label, "to": to, "checkpoint": checkpoint and dict(checkpoint)}
         return int(self._http.ask("POST", "/rename_label", body)["changed"])
 
     def create_index(self, path: str) -> None:
@@ -730,11 +730,6 @@ class Client:
         if state["state"] != "done":
             raise ServiceError(f"The service could not do this: {state['error']}")
         return dict(state["result"] or {})
-
-
-def _given(checkpoint: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a checkpoint as JSON can have it."""
-    return None if checkpoint is None else dict(checkpoint)
 
 
 def _recipe(hasher: OnlineHasher | str | int) -> dict[str, Any]:

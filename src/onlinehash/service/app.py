@@ -85,11 +85,10 @@ class Page(NamedTuple):
     zipped: bytes
     media: str
     tag: bytes  # another for other content
-    cache: bytes  # how long a browser may keep it
 
     async def respond(self, headers: dict[bytes, bytes], send: Send) -> None:
         """Send the file, unless the browser has it."""
-        sent = [(b"etag", self.tag), (b"cache-control", self.cache), (b"vary", b"accept-encoding")]
+        sent = [(b"etag", self.tag), (b"cache-control", b"no-cache"), (b"vary", b"accept-encoding")]
         if headers.get(b"if-none-match") == self.tag:
             await respond(send, b"", self.media, 304, sent)
         elif b"gzip" in headers.get(b"accept-encoding", b""):
@@ -101,21 +100,16 @@ class Page(NamedTuple):
 def read_pages() -> dict[str, Page]:
     """Return the files of the web page by path: ``index.html`` is at ``/`` and ``docs.html`` at ``/docs``.
 
-    The files are read once, so that no request path reaches the file system. Each is also below a folder that is named
-    by a hash of all of them, where browsers keep it for ever: that is where the pages find their parts.
+    The files are read once, so that no request path reaches the file system.
     """
-    files = {file.relative_to(STATIC).as_posix(): file.read_bytes() for file in STATIC.rglob("*") if file.is_file()}
-    folder, pages = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16], dict[str, Page]()
-    for name, read in files.items():
-        content, path = read, {"index.html": "/", "docs.html": "/docs"}.get(name, f"/{name}")
-        media = guess_type(name)[0] or "application/octet-stream"
-        if media == "text/html":
-            for part in files:
-                content = content.replace(f'="{part}"'.encode(), f'="{folder}/{part}"'.encode())
+    pages = dict[str, Page]()
+    for file in filter(Path.is_file, STATIC.rglob("*")):
+        name = file.relative_to(STATIC).as_posix()
+        path = {"index.html": "/", "docs.html": "/docs"}.get(name, f"/{name}")
+        content, media = file.read_bytes(), guess_type(name)[0] or "application/octet-stream"
         media += "; charset=utf-8" if media.startswith("text/") else ""
         tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'.encode()
-        pages[path] = page = Page(content, gzip.compress(content, mtime=0), media, tag, b"no-cache")
-        pages[f"/{folder}/{name}"] = page._replace(cache=b"max-age=31536000, immutable")
+        pages[path] = Page(content, gzip.compress(content, mtime=0), media, tag)
     return pages
 
 
@@ -199,7 +193,7 @@ class Application:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         page, own = self._pages.get(path), self._own.get(path)
         if page is not None or own is not None:
-            call.pattern = path if page is None or page.cache == b"no-cache" else "page"
+            call.pattern = path
             allowed = ("GET", "HEAD") if own is None or own.tag == "health" else ("GET",)
             if method not in allowed:
                 raise wrong_method(scope, allowed)
@@ -300,7 +294,11 @@ class Application:
     async def collections(self, call: Call) -> Content:
         """List the collections that the API key may read."""
         readable = [
-            CollectionAnswer(name, len(one.collection), one.collection.readonly or not _may_write(call, one))
+            CollectionAnswer(
+                name,
+                len(one.collection),
+                one.collection.readonly or bool(one.keys and not one.keys.may_write(key_of(call))),
+            )
             for name, one in self._readable(call).items()
         ]
         return _json(CollectionsAnswer(readable))
@@ -324,10 +322,6 @@ _OWN = (
     Operation(Application.metrics, "GET", "/metrics", "state", Content, media=(METRICS_TYPE,)),
     Operation(Application.document, "GET", "/openapi.json", "", Content),
 )
-
-
-def _may_write(call: Call, service: Service) -> bool:
-    return not service.keys or service.keys.may_write(key_of(call))
 
 
 def _json(answer: Any) -> Content:

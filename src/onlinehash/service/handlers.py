@@ -293,11 +293,11 @@ def _is_short(service: Service, request: SearchRequest) -> bool:
     if request.vectors is None or request.where or request.ids or request.asymmetric or request.radius is not None:
         return False
     k, n_queries = 10 if request.k is None else request.k, len(request.vectors)
-    included = {"labels"}
-    if service.collection.file is not None and k * n_queries <= MAX_SHORT_PAYLOADS:
-        included.add("payload")
-    is_small = k <= MAX_SHORT_K and included.issuperset(request.include)
-    return is_small and service.collection.searches_at_once(n_queries, request.rescore)
+    if "vectors" in request.include or k > MAX_SHORT_K:
+        return False
+    if "payload" in request.include and (k * n_queries > MAX_SHORT_PAYLOADS or service.collection.file is None):
+        return False
+    return service.collection.searches_at_once(n_queries, request.rescore)
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
