@@ -428,7 +428,9 @@ def tags(seed: int) -> Measured:
         items.upsert(range(n_items), X[n_learned : n_learned + n_items])
         items.delete(range(n_items, n_items + n_learned))
         items.refresh()
-        orders = {name: items.search(queries, n_items, rescore=name).ids for name in ("cosine", "learned")}
+        orders: dict[str, Any] = {
+            name: items.search(queries, n_items, rescore=name).ids for name in ("cosine", "learned")
+        }
         assert isinstance(items.hasher, HROH)
         for n_bits in (16, 32, 64):
             encoder = items.hasher.with_bits(n_bits).snapshot()

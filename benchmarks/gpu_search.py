@@ -97,7 +97,7 @@ def _compare_with_stages(index: Any) -> str:
     return f"equal answers to 40 queries; ms: { ({name: 1000 * s / 40 for name, s in seconds.items()}) }"
 
 
-def _assert_same(found: SearchResult, expected: SearchResult) -> None:
+def _assert_same(found: SearchResult[Any], expected: SearchResult[Any]) -> None:
     assert np.array_equal(found.distances, expected.distances)
     assert np.array_equal(found.ids, expected.ids)
 

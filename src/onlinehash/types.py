@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,11 +83,12 @@ class Batch(NamedTuple):
         return Batch(self.X[rows], self.y[rows])
 
 
+Rows = TypeVar("Rows", NDArray[Any], list[Any])
 _COLUMNS = ("ids", "distances", "labels", "payload", "vectors")
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult:
+class SearchResult(Generic[Rows]):
     """Ids and distances of the items found, nearest first.
 
     For several queries, `ids` and `distances` have one row per query, and the object is a sequence of the results of
@@ -96,7 +97,8 @@ class SearchResult:
     Parameters
     ----------
     ids : ndarray or list
-        Arrays from an index, lists from a collection or a client.
+        Arrays from an index, lists from a collection or a client, as type checkers know: a collection returns a
+        ``SearchResult[list[Any]]``.
     distances : ndarray or list
         Of the same shape.
     version : int or None
@@ -119,8 +121,8 @@ class SearchResult:
     ([7, 3], [0, 2])
     """
 
-    ids: Any
-    distances: Any
+    ids: Rows
+    distances: Rows
     version: int | None = None
     sequence: int | None = None
     labels: list[Any] | None = None
@@ -131,7 +133,7 @@ class SearchResult:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, i: int) -> SearchResult:
+    def __getitem__(self, i: int) -> SearchResult[Rows]:
         columns = {}
         for name in _COLUMNS:
             rows = getattr(self, name)
@@ -139,14 +141,14 @@ class SearchResult:
                 columns[name] = rows[i]
         return replace(self, **columns)
 
-    def __iter__(self) -> Iterator[SearchResult]:
+    def __iter__(self) -> Iterator[SearchResult[Rows]]:
         return (self[i] for i in range(len(self)))
 
     def _columns(self) -> dict[str, Any]:
         """Return what has one row per query."""
         return {name: rows for name in _COLUMNS if (rows := getattr(self, name)) is not None}
 
-    def without(self, ids: Sequence[int | str], k: int | None) -> SearchResult:
+    def without(self, ids: Sequence[int | str], k: int | None) -> SearchResult[Rows]:
         """Return at most k items per query, None for all, without the id that is given for each query."""
         kept = [[i for i, id in enumerate(row) if id != own][:k] for own, row in zip(ids, self.ids, strict=True)]
         columns: dict[str, Any] = {}
@@ -158,7 +160,7 @@ class SearchResult:
         return replace(self, **columns)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[SearchResult]) -> SearchResult:
+    def concatenate(cls, parts: Sequence[SearchResult[Rows]]) -> SearchResult[Rows]:
         """Return the results of batches of queries as one; without a version, if they were not all of one."""
         if len(parts) == 1:
             return parts[0]

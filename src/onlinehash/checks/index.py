@@ -367,20 +367,20 @@ def _values(n_queries: int, n_bits: int) -> NDArray[np.float32]:
     return (np.random.default_rng(3).integers(-8, 9, (n_queries, n_bits)) / 8).astype(np.float32)
 
 
-def _same(found: SearchResult, expected: SearchResult, what: str) -> None:
+def _same(found: SearchResult[Any], expected: SearchResult[Any], what: str) -> None:
     promise(found.ids.dtype == np.int64 and found.ids.shape == expected.ids.shape, f"{what}: ids of another shape")
     promise(found.distances.dtype == expected.distances.dtype, f"{what}: distances are {found.distances.dtype}")
     promise(np.array_equal(found.distances, expected.distances), f"{what}: the distances differ")
     promise(np.array_equal(found.ids, expected.ids), f"{what}: the ids differ")
 
 
-def _same_lists(found: SearchResult, expected: SearchResult, what: str) -> None:
+def _same_lists(found: SearchResult[Any], expected: SearchResult[Any], what: str) -> None:
     promise(len(found) == len(expected), f"{what}: not one result per query")
     for one, other in zip(found, expected, strict=True):
         _same(one, other, what)
 
 
-def _true(found: SearchResult, query: Codes, oracle: FlatIndex, among: Ids | None) -> None:
+def _true(found: SearchResult[Any], query: Codes, oracle: FlatIndex, among: Ids | None) -> None:
     ids, distances = found.ids, found.distances
     promise(bool(np.isin(ids, oracle.ids).all()), "a result is no item of the index")
     promise(among is None or bool(np.isin(ids, among).all()), "a result is not among the given ids")

@@ -254,7 +254,7 @@ def export(
     note(f"Wrote {counted(n_items, 'code' if as_codes else 'item')} to {out}.")
 
 
-def _show(collection: Collection, found: list[SearchResult], *, as_json: bool) -> None:
+def _show(collection: Collection, found: list[SearchResult[list[Any]]], *, as_json: bool) -> None:
     rows, payloads = list[tuple[object, ...]](), list[Any]()
     for query, some in enumerate(found):
         labels, payload = some.labels or [], some.payload or []

@@ -313,7 +313,7 @@ class Client:
             raise InvalidInputError("delete takes ids or where, one of the two.")
         body = {"where": where, "missing": missing, "unlearn": unlearn}
         if ids is None:
-            answers = [self._http.ask("POST", "/items/delete", {**body, "checkpoint": _given(checkpoint)})]
+            answers = [self._http.ask("POST", "/items/delete", {**body, "checkpoint": checkpoint and dict(checkpoint)})]
         else:
             listed = {"ids": check_item_ids(ids, None)}
             answers = self._send("POST", "/items/delete", listed, body, checkpoint=checkpoint)
@@ -329,7 +329,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        body = {"ids": check_item_ids(ids, None), "checkpoint": _given(checkpoint)}
+        body = {"ids": check_item_ids(ids, None), "checkpoint": checkpoint and dict(checkpoint)}
         label: int | str = self._http.ask("POST", "/link", body)["label"]
         return label
 
@@ -353,7 +353,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        body = {"label": label, "into": into, "checkpoint": _given(checkpoint)}
+        body = {"label": label, "into": into, "checkpoint": checkpoint and dict(checkpoint)}
         return int(self._http.ask("POST", "/merge_labels", body)["changed"])
 
     def rename_label(self, label: int | str, to: int | str, *, checkpoint: Mapping[str, Any] | None = None) -> int:
@@ -365,7 +365,7 @@ class Client:
         checkpoint : mapping of str to JSON value, optional
             As for :meth:`upsert`.
         """
-        body = {"label": label, "to": to, "checkpoint": _given(checkpoint)}
+        body = {"label": label, "to": to, "checkpoint": checkpoint and dict(checkpoint)}
         return int(self._http.ask("POST", "/rename_label", body)["changed"])
 
     def create_index(self, path: str) -> None:
@@ -446,7 +446,7 @@ class Client:
         rescore: str | None = "auto",
         asymmetric: bool = False,
         include: Sequence[str] = (),
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of every query, as :meth:`Collection.search`.
 
         Parameters
@@ -473,7 +473,7 @@ class Client:
         ids: Sequence[int | str] | None = None,
         where: Any = None,
         include: Sequence[str] = (),
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find all items at most ``radius`` bits away from every query, as :meth:`Collection.range_search`.
 
         Parameters
@@ -484,7 +484,9 @@ class Client:
         """
         return self._search(vectors, {"radius": radius}, labels, ids, where, include)
 
-    def search_by_id(self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = "auto") -> SearchResult:
+    def search_by_id(
+        self, ids: Any, k: int = 10, *, labels: Any = None, rescore: str | None = "auto"
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of stored items, which do not find themselves.
 
         Parameters
@@ -507,7 +509,7 @@ class Client:
         *,
         by_id: bool = False,
         single: bool = False,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Search some queries at a time; the result has a version if all batches were searched with one encoder."""
         among = search_filter(labels, ids, where, {})
         body = {"labels": among.labels, "ids": among.ids, "where": where, "include": list(include), **options}
@@ -515,8 +517,8 @@ class Client:
             answers = self._send("POST", "/search", {"by_id": queries}, body)
         else:
             answers, single = self._ask_about("/search", queries, body)
-        parts = [SearchResult([], [])] if not answers else []
-        for found in answers:
+        parts = list[SearchResult[list[Any]]]()
+        for found in answers or [{"ids": [], "distances": []}]:
             if "array" in found:
                 ends = np.cumsum([len(row) for row in found["ids"][:-1]], dtype=int)
                 found["vectors"] = np.split(found.pop("array"), ends)
@@ -728,11 +730,6 @@ class Client:
         if state["state"] != "done":
             raise ServiceError(f"The service could not do this: {state['error']}")
         return dict(state["result"] or {})
-
-
-def _given(checkpoint: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return a checkpoint as JSON can have it."""
-    return None if checkpoint is None else dict(checkpoint)
 
 
 def _recipe(hasher: OnlineHasher | str | int) -> dict[str, Any]:

@@ -1073,7 +1073,7 @@ class Collection:
         include: Iterable[str] | None = None,
         wait: bool = True,
         max_payload_bytes: int | None = None,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of every query, nearest first.
 
         Ties come in a fixed order that does not depend on arrival (a hash), so that new items are found as well as old
@@ -1133,7 +1133,7 @@ class Collection:
         wait: bool = True,
         max_results: int | None = None,
         max_payload_bytes: int | None = None,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find all items whose codes differ from a query's in at most ``radius`` bits.
 
         Parameters
@@ -1150,11 +1150,11 @@ class Collection:
 
     def _search(
         self, vectors: Any, request: Request, wait: bool, labels: Any, ids: Iterable[Id] | None, where: Any
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         self._ready(wait)
         among = inputs.search_filter(labels, ids, where, self._settings)
 
-        def answer() -> SearchResult:
+        def answer() -> SearchResult[list[Any]]:
             rows, single, generation = self._queries(vectors)
             result = self._finder.search(rows, generation, among, request)
             return result[0] if single else result
@@ -1170,7 +1170,7 @@ class Collection:
         where: Any = None,
         rescore: str | None = "auto",
         include: Iterable[str] | None = None,
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Find the k nearest items of stored items, which do not find themselves.
 
         Parameters

@@ -117,7 +117,7 @@ class Finder:
 
     def search(
         self, vectors: NDArray[Any], generation: Generation | None, among: SearchFilter, request: Request
-    ) -> SearchResult:
+    ) -> SearchResult[list[Any]]:
         """Return what is asked for of queries, which a generation encodes, among items that pass the filters."""
         searcher, parts = self._searcher, request.parts
         if generation is None:

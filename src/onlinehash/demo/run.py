@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ class Examples:
     """Queries, one per class, and the items that each method found for them."""
 
     queries: NDArray[np.intp]
-    found: dict[str, SearchResult]
+    found: dict[str, SearchResult[Any]]
 
 
 def instance_counts(n_stream: int, n_points: int) -> list[int]:

@@ -83,7 +83,7 @@ class ClassListIndex:
             del self._lists[id]
         self._outdated = True
 
-    def search(self, lists: ArrayLike, k: int) -> SearchResult:
+    def search(self, lists: ArrayLike, k: int) -> SearchResult[NDArray[Any]]:
         """Find the k nearest items of every query.
 
         Parameters

@@ -206,18 +206,18 @@ class FlatIndex(Index):
         among, rows = among[rows >= 0], rows[rows >= 0]
         return _Items(codes.take(rows, axis=0), among, True, _NO_MASK, 0, len(among))  # 9 times faster than [rows]
 
-    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         chosen = self._chosen(among)
         words = queries.copy().view(self._word)
         return self._nearest(words.__getitem__, len(words), chosen, chosen.codes.view(self._word), k)
 
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         chosen = self._chosen(among)
         return self._nearest(lambda rows: tables_of(queries[rows]), len(queries), chosen, chosen.codes, k)
 
     def _nearest(
         self, queries: Callable[[slice], NDArray[Any]], n_queries: int, chosen: _Items, words: NDArray[Any], k: int
-    ) -> SearchResult:
+    ) -> SearchResult[NDArray[Any]]:
         """Return the k nearest of every query; ``queries`` gives a block of them as the kernels need them."""
         k, n_bytes, hashed = min(k, chosen.n_items), chosen.codes.shape[1], self.ties == "hash"
         tile = 512 if n_bytes <= 8 else 256 if n_bytes <= 16 else 128  # larger ones take longer to open

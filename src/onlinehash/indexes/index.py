@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash._internal.validation import (
     check_choice,
@@ -105,7 +105,7 @@ class Index(ABC):
 
     def search(
         self, codes: ArrayLike, k: int, *, ids: ArrayLike | None = None, asymmetric: bool = False
-    ) -> SearchResult:
+    ) -> SearchResult[NDArray[Any]]:
         """Find the k nearest items of every query.
 
         Parameters
@@ -143,7 +143,7 @@ class Index(ABC):
 
     def range_search(
         self, codes: ArrayLike, radius: int, *, ids: ArrayLike | None = None, max_results: int | None = None
-    ) -> SearchResult:
+    ) -> SearchResult[Any]:
         """Find all items at most ``radius`` away from every query (inclusive).
 
         Parameters
@@ -206,12 +206,12 @@ class Index(ABC):
     def _drop(self, ids: Ids) -> None: ...
 
     @abstractmethod
-    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult: ...
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]: ...
 
     @abstractmethod
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]: ...
 
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         raise InvalidInputError(f"{type(self).__name__} has no asymmetric search; leave asymmetric out.")
 
 

@@ -293,11 +293,11 @@ def _is_short(service: Service, request: SearchRequest) -> bool:
     if request.vectors is None or request.where or request.ids or request.asymmetric or request.radius is not None:
         return False
     k, n_queries = 10 if request.k is None else request.k, len(request.vectors)
-    included = {"labels"}
-    if service.collection.file is not None and k * n_queries <= MAX_SHORT_PAYLOADS:
-        included.add("payload")
-    is_small = k <= MAX_SHORT_K and included.issuperset(request.include)
-    return is_small and service.collection.searches_at_once(n_queries, request.rescore)
+    if "vectors" in request.include or k > MAX_SHORT_K:
+        return False
+    if "payload" in request.include and (k * n_queries > MAX_SHORT_PAYLOADS or service.collection.file is None):
+        return False
+    return service.collection.searches_at_once(n_queries, request.rescore)
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
@@ -349,9 +349,11 @@ def _queries(service: Service, request: ask.QueriesRequest, by_id: list[Any] | N
     return np.array([item.vectors for item in service.collection.get(by_id)])
 
 
-def _find(service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call) -> SearchResult:
+def _find(
+    service: Service, queries: Any, request: SearchRequest, k: int, max_hits: int, call: Call
+) -> SearchResult[list[Any]]:
     """Search some queries at a time until the time is up, all by one version of the encoder."""
-    parts, most_bytes, n_hits, n_bytes = list[SearchResult](), service.limits.max_payload_bytes, 0, 0
+    parts, most_bytes, n_hits, n_bytes = list[SearchResult[list[Any]]](), service.limits.max_payload_bytes, 0, 0
     options: Any = {"labels": request.labels, "ids": request.ids, "where": request.where, "include": request.include}
     is_direct = request.rescore is None or request.radius is not None
     size = max(1, min(QUERIES_PER_SCAN, HITS_PER_SCAN // (k if is_direct else n_candidates(k))))

@@ -13,12 +13,12 @@ import numpy as np
 from onlinehash.types import SearchResult
 
 
-def to_frame(found: SearchResult | Sequence[Any], backend: str = "pyarrow") -> Any:
+def to_frame(found: SearchResult[Any] | Sequence[Any], backend: str = "pyarrow") -> Any:
     """Return what was found, or items, decisions, suspects or items to review, as a data frame.
 
     Parameters
     ----------
-    found : SearchResult, or list of what a collection or a client returns
+    found : SearchResult[Any], or list of what a collection or a client returns
         A search has one row per item found: the number of its query, its place, id and distance, and what the search
         includes. A list has one row per entry, and one column per field.
     backend : str, default="pyarrow"

@@ -116,7 +116,7 @@ class FaissIndex(FlatIndex):
 
     # ------------------------------------------------------------------ searching
 
-    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         k = min(k, len(self))
         if among is not None or self._lists is None or not k or not len(queries):
             return super()._search(queries, k, among)

@@ -183,10 +183,12 @@ class GpuIndex(FlatIndex):
         words[:n_items] = self._codes[cupy.asarray(rows[rows >= 0])]
         return _Tiles(words, self._stored_ids(among[rows >= 0]), n_items, self.ties == "id")
 
-    def _search(self, queries: Any, k: int, among: Ids | None) -> SearchResult:
+    def _search(self, queries: Any, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         chosen = self._tiles(among)
         k = min(k, chosen.n_items)
-        found = SearchResult(np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.int32))
+        found: SearchResult[NDArray[Any]] = SearchResult(
+            np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.int32)
+        )
         if not found.ids.size:
             return found
         at_once = max(1, min(self._max_queries, _MAX_KEYS // k))
@@ -206,10 +208,12 @@ class GpuIndex(FlatIndex):
                 found.distances[rows] = _distances_of(cupy.asnumpy(keys), _QUERY_SHIFT).reshape(-1, k)
         return found
 
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         chosen = self._tiles(among)
         k = min(k, chosen.n_items)
-        found = SearchResult(np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32))
+        found: SearchResult[NDArray[Any]] = SearchResult(
+            np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+        )
         if not found.ids.size:
             return found
         with device_memory(f"A search for {counted(k, 'item')}"):

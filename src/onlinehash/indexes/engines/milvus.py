@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.codes import code_width
 from onlinehash.exceptions import InvalidInputError, StorageError, needs_extra
@@ -150,7 +151,7 @@ class MilvusIndex(Index):
 
     # ------------------------------------------------------------------ searching
 
-    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult:
+    def _search(self, queries: Codes, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         filters = self._filters(among)
         if len(filters) != 1 or k > MAX_ROWS // 2:
             return self._local(among).search(queries, k)
@@ -178,7 +179,7 @@ class MilvusIndex(Index):
             enough = f"id < {ties[wanted - 1][1] + 1}"
             smaller = f"({where}) and ({enough})" if where else enough
 
-    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult:
+    def _search_asymmetric(self, queries: QueryValues, k: int, among: Ids | None) -> SearchResult[NDArray[Any]]:
         return self._local(among).search(queries, k, asymmetric=True)
 
     def _range_search(self, queries: Codes, radius: int, among: Ids | None) -> list[tuple[Ids, Distances]]:
