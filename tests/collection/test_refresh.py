@@ -3,7 +3,7 @@ import pytest
 from tests.collection.brute import pairs, ranking
 from tests.collection.refreshing import TIMEOUT, before_each_chunk, held, wait_for_refresh
 
-from onlinehash import HCOH, LSH, OKH, Collection
+from onlinehash import HCOH, HROH, LSH, OKH, Collection
 from onlinehash.collection import generations
 from onlinehash.exceptions import InvalidInputError, StorageError
 
@@ -254,3 +254,16 @@ def test_a_search_is_short_only_where_it_waits_for_nobody(path, data):
         with Collection.open(path, readonly=True) as reader:
             assert not reader.searches_at_once(1)  # it looks for changes first
     assert not collection.searches_at_once(1)
+
+
+def test_a_search_that_reads_vectors_is_short_where_they_are_few_in_a_small_file(place, data, monkeypatch):
+    X, y = data.take(100)
+    with place.open(HROH(12, n_components=8, random_state=0)) as collection:
+        collection.upsert(range(100), X, y)
+        collection.refresh()
+        is_file = collection.file is not None
+        assert [collection.searches_at_once(1, 10, order) for order in (None, "auto", "l2")] == [True, is_file, is_file]
+        assert not collection.searches_at_once(1, 11, "auto")
+        assert not collection.searches_at_once(2, 10, "auto")
+        monkeypatch.setattr(collection._store, "size", lambda: 1 << 29)
+        assert not collection.searches_at_once(1, 10, "auto")

@@ -22,7 +22,7 @@ from onlinehash.collection import migration as migrations
 from onlinehash.collection.documents import Documents, without_document
 from onlinehash.collection.engines import open_engine
 from onlinehash.collection.filters import parse_path
-from onlinehash.collection.finder import Cursor, Finder, measure_of
+from onlinehash.collection.finder import Cursor, Finder, measure_of, n_candidates
 from onlinehash.collection.generations import DUE, FAR_SHARE, Refresher, check_refresh
 from onlinehash.collection.inputs import SearchFilter, check_item_ids, is_single
 from onlinehash.collection.learner import Learner, as_hasher, default_hasher
@@ -57,6 +57,8 @@ from onlinehash.types import Codes, Progress, Rescore, SearchResult
 
 _log = logging.getLogger(__name__)
 _DISTANCES_AT_ONCE = 2_000_000  # computed in about a millisecond
+_VECTORS_AT_ONCE = 100  # read and compared in less than that
+_BYTES_IN_CACHE = 1 << 28  # of a file that the system keeps in memory while it is searched
 
 T = TypeVar("T")
 
@@ -1194,22 +1196,26 @@ class Collection:
         found = self.search(vectors, check_positive_int("k", k) + 1, **options).without(listed, k)
         return found[0] if is_single(ids) else found
 
-    def searches_at_once(self, n_queries: int, rescore: str | None = None) -> bool:
-        """Return whether a search is by codes alone, takes a millisecond or two, and waits for nobody.
+    def searches_at_once(self, n_queries: int, k: int = 10, rescore: str | None = None) -> bool:
+        """Return whether a search takes a millisecond or two, and waits for nobody.
 
         Parameters
         ----------
         n_queries : int
+        k : int, default=10
         rescore : str or None
             As for :meth:`search`.
         """
         searcher, generation = self._searcher, self._searcher.generation
-        if generation is None or measure_of(rescore, generation.encoder) is not None:
+        if generation is None or searcher.engine.kind != "memory":
             return False
-        waits = self._closed or self._store.readonly or self._is_touched
-        is_small = n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
-        in_memory = searcher.engine.kind == "memory"
-        return in_memory and is_small and not waits and not self._refresher.is_stale(FAR_SHARE)
+        if self._closed or self._store.readonly or self._is_touched or self._refresher.is_stale(FAR_SHARE):
+            return False
+        if measure_of(rescore, generation.encoder) is not None:
+            in_cache = self._store.file is not None and self._store.size() <= _BYTES_IN_CACHE
+            if not in_cache or n_queries * n_candidates(k) > _VECTORS_AT_ONCE:
+                return False
+        return n_queries * searcher.head.n_items <= _DISTANCES_AT_ONCE
 
     def _ready(self, wait: bool) -> None:
         """Bring memory up to date before a search."""

@@ -286,9 +286,9 @@ class SearchAnswer(Struct, omit_defaults=True):
 
 
 def _is_short(service: Service, request: SearchRequest) -> bool:
-    """Return whether a search is by codes alone, and over before a thread would have taken it.
+    """Return whether a search is over before a thread would have taken it.
 
-    It may read a few payloads from a file, not from a server that may be away.
+    It may read a few vectors and payloads from a file, not from a server that may be away.
     """
     if request.vectors is None or request.where or request.ids or request.asymmetric or request.radius is not None:
         return False
@@ -297,7 +297,7 @@ def _is_short(service: Service, request: SearchRequest) -> bool:
         return False
     if "payload" in request.include and (k * n_queries > MAX_SHORT_PAYLOADS or service.collection.file is None):
         return False
-    return service.collection.searches_at_once(n_queries, request.rescore)
+    return service.collection.searches_at_once(n_queries, k, request.rescore)
 
 
 @operation("POST", "/search", "search", answer=SearchAnswer, refusals=(404,), arrays=True, is_short=_is_short)
