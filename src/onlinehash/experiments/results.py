@@ -20,6 +20,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import ThreadpoolController
+
 from onlinehash._internal.files import whole_file
 from onlinehash.exceptions import FileFormatError
 from onlinehash.experiments.plan import KEY, Run
@@ -97,8 +99,10 @@ def result_key(result: Result) -> tuple[Any, ...]:
 
 @cache
 def environment() -> dict[str, str]:
-    """Return versions, commit and machine."""
+    """Return versions, machine, kernels of BLAS and commit."""
     found = {"python": platform.python_version(), "processor": processor(), **versions(_PACKAGES)}
+    for library in ThreadpoolController().select(user_api="blas").info()[:1]:  # the last digits depend on its kernels
+        found["blas"] = f"{library['internal_api']} {library['version']} {library.get('architecture', '')}".strip()
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # an installed package has no history
         found["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
