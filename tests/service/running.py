@@ -70,6 +70,10 @@ def running(path, *options, **settings):
     server = Server(path, *options, **settings)
     try:
         yield server
+    except BaseException:
+        said = server._output.read_text() if server._output.exists() else server.said
+        print(f"The service has ended with {server.process.poll()}, and said:\n{said}")
+        raise
     finally:
         if server.process.poll() is None:
             server.stop(signal.SIGKILL)

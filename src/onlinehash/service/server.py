@@ -119,7 +119,7 @@ def run(
     """
     sys.setswitchinterval(SWITCH_SECONDS)
 
-    def read_again(number: int, frame: object) -> None:
+    def read_again() -> None:
         assert read_keys is not None
         try:
             app.use_keys(read_keys())
@@ -129,7 +129,8 @@ def run(
 
     handlers: dict[int, Any] = {signal.SIGTERM: lambda number, frame: None}  # uvicorn raises the signal again
     if read_keys is not None and hasattr(signal, "SIGHUP"):
-        handlers[signal.SIGHUP] = read_again
+        # In a thread: the signal may come while this one writes to stderr, where the log goes too.
+        handlers[signal.SIGHUP] = lambda number, frame: Thread(target=read_again).start()
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     announce()
     options = {
