@@ -101,8 +101,8 @@ def result_key(result: Result) -> tuple[Any, ...]:
 def environment() -> dict[str, str]:
     """Return versions, machine, kernels of BLAS and commit."""
     found = {"python": platform.python_version(), "processor": processor(), **versions(_PACKAGES)}
-    for library in ThreadpoolController().select(user_api="blas").info()[:1]:  # the last digits depend on its kernels
-        found["blas"] = f"{library['internal_api']} {library['version']} {library.get('architecture', '')}".strip()
+    libraries = ThreadpoolController().select(user_api="blas").info()  # the last digits depend on their kernels
+    found["blas"] = ", ".join(sorted({f"{each['internal_api']} {each.get('architecture', '')}" for each in libraries}))
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # an installed package has no history
         found["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
