@@ -20,8 +20,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
 from onlinehash._internal.files import whole_file
 from onlinehash.exceptions import FileFormatError
 from onlinehash.experiments.plan import KEY, Run
@@ -99,10 +97,8 @@ def result_key(result: Result) -> tuple[Any, ...]:
 
 @cache
 def environment() -> dict[str, str]:
-    """Return versions, machine, kernels of BLAS and commit."""
+    """Return versions, commit and machine."""
     found = {"python": platform.python_version(), "processor": processor(), **versions(_PACKAGES)}
-    libraries = ThreadpoolController().select(user_api="blas").info()  # the last digits depend on their kernels
-    found["blas"] = ", ".join(sorted({f"{each['internal_api']} {each.get('architecture', '')}" for each in libraries}))
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError, subprocess.CalledProcessError):  # an installed package has no history
         found["commit"] = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
