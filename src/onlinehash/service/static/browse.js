@@ -56,7 +56,9 @@ export default class ItemsView {
   async restart() {
     this.columns = null;
     this.table.clear(); // what it still reads has the cursors of another order
+    const { body } = this;
     const first = await this.read(null, 0);
+    if (body !== this.body) return; // meanwhile another order or filter was chosen
     this.columns = columnsOf(first.items, this.app.stats.media);
     this.first = first;
     await this.table.restart(this.headings(first.items));
