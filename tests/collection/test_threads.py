@@ -122,7 +122,7 @@ def test_the_shared_lock_keeps_changes_alone():
 
 
 def test_closing_waits_for_what_other_threads_read_and_later_calls_say_so(path):
-    program = [sys.executable, Path(__file__).parents[1] / "crash" / "closing.py", path, "6"]
+    program = [sys.executable, Path(__file__).parents[1] / "crash" / "closing.py", path, "60"]
     run = subprocess.run(program, capture_output=True, text=True, check=False)  # a crash would end this process
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -70,10 +70,12 @@ class WriterLock:
         self._file.truncate(0)
         self._file.write(f"{os.getpid()}\n")
         self._file.flush()
+        self._held = [self._file]
 
     def release(self) -> None:
         """Let another write; several threads may do so at once."""
-        self._file.close()
+        with suppress(IndexError):  # another thread was first
+            self._held.pop().close()
 
 
 if sys.platform == "win32":
