@@ -52,25 +52,25 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         try:
-            self._file = Path(f"{path}.lock").open("a+")  # noqa: SIM115 (held until it is released)
+            file = Path(f"{path}.lock").open("a+")  # noqa: SIM115 (held until it is released)
         except OSError as error:
             raise StorageError(
                 f"Cannot write to {path.parent}: {error.strerror}. Open the collection with readonly=True, or move it."
             ) from error
         try:
-            _lock(self._file.fileno())
+            _lock(file.fileno())
         except OSError:
-            with self._file:
-                self._file.seek(0)
-                holder = self._file.read(32).strip()
+            with file:
+                file.seek(0)
+                holder = file.read(32).strip()
             raise LockedError(
                 f"{path} is open for writing already{f' (process {holder})' if holder else ''}; one writer at a time. "
                 "Close the other, or open this one with readonly=True."
             ) from None
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n")
-        self._file.flush()
-        self._held = [self._file]
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        self._held = [file]  # until it is released
 
     def release(self) -> None:
         """Let another write; several threads may do so at once."""
